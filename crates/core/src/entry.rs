@@ -1,0 +1,245 @@
+//! What was decided: the log stores entries, recovery replays them, and [`State::apply`] is the only
+//! thing that changes a shard. An entry belongs to exactly one shard; entries that must happen
+//! together travel in one group.
+
+use bytes::Bytes;
+
+use crate::ids::{BlobId, BucketId, Lsn, Offset, Record, ShardNo, StreamId, StreamName, Timestamp};
+use crate::state::{Bucket, Snapshot, State};
+use crate::stream::append::Appended;
+use crate::stream::create::Created;
+
+pub(crate) mod form;
+
+/// One change of one shard.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Entry {
+    /// A bucket began.
+    BucketCreated {
+        /// Its id.
+        bucket: BucketId,
+        /// When.
+        at: Timestamp,
+    },
+    /// An empty bucket ended.
+    BucketDeleted {
+        /// Its id.
+        bucket: BucketId,
+    },
+    /// A bucket's listing gained a stream.
+    Listed {
+        /// The stream.
+        name: StreamName,
+    },
+    /// A bucket's listing lost a stream that forks still hold.
+    Held {
+        /// The stream.
+        name: StreamName,
+    },
+    /// A bucket lost a stream.
+    Unlisted {
+        /// The stream.
+        name: StreamName,
+        /// Whether it was counted as held.
+        held: bool,
+    },
+    /// A stream began.
+    Created(Box<Created>),
+    /// Messages were appended, or the stream was closed, or both.
+    Appended(Appended),
+    /// A stream was deleted or expired while forks need its bytes.
+    Hidden {
+        /// The incarnation.
+        id: StreamId,
+    },
+    /// A stream ended for good.
+    Removed {
+        /// The incarnation.
+        id: StreamId,
+    },
+    /// A stream gained a fork.
+    ForkAdded {
+        /// The source.
+        source: StreamId,
+        /// The fork.
+        fork: StreamId,
+        /// Where it was cut.
+        cut: Offset,
+    },
+    /// A stream lost a fork.
+    ForkReleased {
+        /// The source.
+        source: StreamId,
+        /// The fork.
+        fork: StreamId,
+    },
+    /// A snapshot became the visible one.
+    Published {
+        /// The incarnation.
+        id: StreamId,
+        /// The snapshot.
+        snapshot: Box<Snapshot>,
+        /// Whether history below it was discarded at once.
+        retain: bool,
+        /// When: it renews the TTL window.
+        at: Timestamp,
+    },
+    /// History below a boundary was discarded.
+    Retained {
+        /// The incarnation.
+        id: StreamId,
+        /// The boundary.
+        offset: Offset,
+        /// The ordinal of the message there.
+        record: Record,
+        /// When: it renews the TTL window.
+        at: Timestamp,
+    },
+    /// A read renewed the TTL window.
+    Renewed {
+        /// The incarnation.
+        id: StreamId,
+        /// When.
+        at: Timestamp,
+    },
+    /// The application's attributes were replaced.
+    AttributesSet {
+        /// The incarnation.
+        id: StreamId,
+        /// The JSON object as sent; `None` for `{}`.
+        json: Option<Bytes>,
+        /// When: it renews the TTL window.
+        at: Timestamp,
+    },
+}
+
+/// What applying an entry means for the world outside the shard, to be published once the entry is
+/// durable.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Live readers of this stream have something to look at.
+    pub changed: Option<StreamId>,
+    /// This incarnation is gone: its place in the log may be forgotten.
+    pub removed: Option<StreamId>,
+    /// This stream has a deadline to watch.
+    pub timed: Option<StreamId>,
+    /// One more stream names this blob.
+    pub blob_used: Option<BlobId>,
+    /// One stream fewer names this blob.
+    pub blob_dropped: Option<BlobId>,
+    /// This soft-deleted stream lost its last fork and can be purged.
+    pub purgeable: Option<StreamId>,
+}
+
+impl Entry {
+    /// The shard that this entry changes.
+    pub fn shard(&self) -> ShardNo {
+        match self {
+            Self::BucketCreated { bucket, .. } | Self::BucketDeleted { bucket } => bucket.shard(),
+            Self::Listed { name } | Self::Held { name } | Self::Unlisted { name, .. } => {
+                name.bucket().shard()
+            }
+            Self::Created(created) => created.id.shard(),
+            Self::Appended(appended) => appended.id.shard(),
+            Self::Hidden { id }
+            | Self::Removed { id }
+            | Self::Published { id, .. }
+            | Self::Retained { id, .. }
+            | Self::Renewed { id, .. }
+            | Self::AttributesSet { id, .. } => id.shard(),
+            Self::ForkAdded { source, .. } | Self::ForkReleased { source, .. } => source.shard(),
+        }
+    }
+}
+
+impl State {
+    /// Carries out a decided entry. Cannot fail: an entry that does not fit the state is a bug, or
+    /// damage that checksums let through, and is ignored piecewise rather than guessed at.
+    pub fn apply(&mut self, entry: &Entry) -> Effects {
+        debug_assert_eq!(entry.shard(), self.shard, "an entry reaches its own shard");
+        match entry {
+            Entry::BucketCreated { bucket, at } => {
+                let record = Bucket { created_at: *at, ..Bucket::default() };
+                self.buckets.insert(bucket.clone(), record);
+                Effects::default()
+            }
+            Entry::BucketDeleted { bucket } => {
+                self.buckets.remove(bucket);
+                Effects::default()
+            }
+            Entry::Listed { name } => {
+                self.buckets.entry(name.bucket()).or_default().listed.insert(name.clone());
+                Effects::default()
+            }
+            Entry::Held { name } => {
+                if let Some(bucket) = self.buckets.get_mut(&name.bucket()) {
+                    bucket.listed.remove(name);
+                    bucket.held += 1;
+                }
+                Effects::default()
+            }
+            Entry::Unlisted { name, held } => {
+                if let Some(bucket) = self.buckets.get_mut(&name.bucket()) {
+                    if *held {
+                        bucket.held = bucket.held.saturating_sub(1);
+                    } else {
+                        bucket.listed.remove(name);
+                    }
+                }
+                Effects::default()
+            }
+            Entry::Created(created) => self.apply_created(created),
+            Entry::Appended(appended) => self.apply_appended(appended),
+            Entry::Hidden { id } => self.apply_hidden(*id),
+            Entry::Removed { id } => self.apply_removed(*id),
+            Entry::ForkAdded { source, fork, cut } => {
+                if let Some(stream) = self.streams.get_mut(source) {
+                    stream.extra_mut().forks.insert(*fork, *cut);
+                }
+                Effects::default()
+            }
+            Entry::ForkReleased { source, fork } => self.apply_fork_released(*source, *fork),
+            Entry::Published { id, snapshot, retain, at } => {
+                self.apply_published(*id, snapshot, *retain, *at)
+            }
+            Entry::Retained { id, offset, record, at } => {
+                self.apply_retained(*id, *offset, *record, *at)
+            }
+            Entry::Renewed { id, at } => self.apply_renewed(*id, *at),
+            Entry::AttributesSet { id, json, at } => self.apply_attributes(*id, json.as_ref(), *at),
+        }
+    }
+
+    /// Notes where in the log `entry` stands, so that whatever was decided from it can wait for it.
+    pub fn mark(&mut self, entry: &Entry, lsn: Lsn) {
+        match entry {
+            Entry::BucketCreated { bucket, .. } => self.mark_bucket(bucket, lsn),
+            Entry::Listed { name } | Entry::Held { name } | Entry::Unlisted { name, .. } => {
+                self.mark_bucket(&name.bucket(), lsn);
+            }
+            Entry::BucketDeleted { .. } | Entry::Removed { .. } => self.removed_lsn = lsn,
+            Entry::Created(created) => self.mark_stream(created.id, lsn),
+            Entry::Appended(appended) => self.mark_stream(appended.id, lsn),
+            Entry::Hidden { id }
+            | Entry::Published { id, .. }
+            | Entry::Retained { id, .. }
+            | Entry::Renewed { id, .. }
+            | Entry::AttributesSet { id, .. } => self.mark_stream(*id, lsn),
+            Entry::ForkAdded { source, .. } | Entry::ForkReleased { source, .. } => {
+                self.mark_stream(*source, lsn);
+            }
+        }
+    }
+
+    fn mark_stream(&mut self, id: StreamId, lsn: Lsn) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.touched.0 = lsn;
+        }
+    }
+
+    fn mark_bucket(&mut self, id: &BucketId, lsn: Lsn) {
+        if let Some(bucket) = self.buckets.get_mut(id) {
+            bucket.touched.0 = lsn;
+        }
+    }
+}

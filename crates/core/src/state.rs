@@ -1,0 +1,447 @@
+//! The state of one shard: its streams, and the buckets whose ids hash to it. Only `apply` (in
+//! [`crate::entry`]) changes what is here, so that a replayed shard equals the live one; the few
+//! fields that replay cannot know are marked *soft* and are left out of images and comparisons.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::content::{ContentType, Mode};
+use crate::ids::{
+    BlobId, BucketId, Lineage, Lsn, Offset, Record, ShardNo, StreamId, StreamName, Timestamp,
+};
+use crate::moment::{ExpiresAt, Ttl};
+use crate::refusal::Refusal;
+
+mod image;
+
+/// The two clocks that a decision may look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// Node time: orders everything, never goes backwards.
+    pub node: Timestamp,
+    /// The wall clock: compared with `Stream-Expires-At` and nothing else.
+    pub wall: Timestamp,
+}
+
+/// One shard.
+#[derive(Debug)]
+pub struct State {
+    pub(crate) shard: ShardNo,
+    pub(crate) streams: HashMap<StreamId, Stream>,
+    pub(crate) names: HashMap<StreamName, StreamId>,
+    pub(crate) buckets: BTreeMap<BucketId, Bucket>,
+    /// The counter of the next [`StreamId`] of this shard.
+    pub(crate) next_stream: u64,
+    /// Soft: the newest entry that removed something, so that a "not found" can wait for it.
+    pub(crate) removed_lsn: Lsn,
+}
+
+/// A name space of streams.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Bucket {
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// Streams that listings show, in the order of their names.
+    pub(crate) listed: BTreeSet<StreamName>,
+    /// Soft-deleted streams that only forks hold.
+    pub(crate) held: u64,
+    /// Soft: the newest entry that touched this bucket.
+    pub(crate) touched: Soft<Lsn>,
+}
+
+impl Bucket {
+    /// How many streams keep this bucket from being deleted.
+    pub fn streams(&self) -> u64 {
+        self.listed.len() as u64 + self.held
+    }
+
+    /// How many of those are soft-deleted and held by forks alone.
+    pub fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// The newest entry that touched this bucket.
+    pub fn touched(&self) -> Lsn {
+        self.touched.0
+    }
+}
+
+/// One incarnation of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stream {
+    /// This incarnation.
+    pub id: StreamId,
+    /// Its name; taken until the stream is purged.
+    pub name: StreamName,
+    /// As sent at creation, or inherited, or the default.
+    pub content: ContentType,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When a message was last appended, or the stream created or closed.
+    pub written_at: Timestamp,
+    /// Where the next message will start.
+    pub tail: Offset,
+    /// The ordinal that the next message will have.
+    pub next: Record,
+    /// The earliest offset that may be read.
+    pub retained: Offset,
+    /// The ordinal of the message at `retained`.
+    pub first: Record,
+    /// Nothing more can be appended.
+    pub closed: bool,
+    /// Deleted by a client, kept for its forks.
+    pub hidden: bool,
+    /// When it expires, if ever.
+    pub life: Life,
+    /// Soft: the newest entry that touched this stream.
+    pub(crate) touched: Soft<Lsn>,
+    /// What most streams do not have.
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// The parts of a stream that most streams do not have.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Extra {
+    pub(crate) producers: BTreeMap<Arc<str>, ProducerState>,
+    pub(crate) stream_seq: Option<Bytes>,
+    pub(crate) closed_by: Option<ProducerStamp>,
+    pub(crate) snapshot: Option<Arc<Snapshot>>,
+    /// The application's JSON object, as sent.
+    pub(crate) attributes: Option<Bytes>,
+    pub(crate) origin: Option<Origin>,
+    /// Live forks of this stream and where each was cut.
+    pub(crate) forks: BTreeMap<StreamId, Offset>,
+}
+
+/// Where a fork came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// The source as the client named it, for idempotent re-creation.
+    pub source: StreamName,
+    /// The source's incarnation, which counts this fork.
+    pub source_id: StreamId,
+    /// The fork offset that was asked for or defaulted to.
+    pub anchor: Offset,
+    /// The sub-offset that was asked for.
+    pub sub_offset: u64,
+    /// Whose bytes the inherited range is made of; `None` when nothing is inherited.
+    pub lineage: Option<Arc<Lineage>>,
+}
+
+/// When a stream expires (`extensions.md` §10).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Life {
+    /// Never.
+    Endless,
+    /// A sliding window.
+    Ttl {
+        /// The window as configured.
+        window: Ttl,
+        /// The newest recorded renewal.
+        renewed_at: Timestamp,
+        /// Whether a fork took the window over from its source without asking for it.
+        inherited: bool,
+        /// Soft: what lengthens the window without a log entry.
+        grace: Soft<Grace>,
+    },
+    /// A fixed instant that nothing moves.
+    Until {
+        /// As configured, in wall clock time.
+        at: ExpiresAt,
+        /// Whether a fork took it over from its source without asking for it.
+        inherited: bool,
+    },
+}
+
+/// What lengthens a TTL window without having been recorded.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Grace {
+    /// The newest renewal by a read, or by recovery.
+    pub renewed_at: Timestamp,
+    /// Live readers now connected: while there are any, the window does not run.
+    pub readers: u32,
+}
+
+/// A value that replay cannot know: equal to any other, so that a replayed state can be compared
+/// with a live one.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Soft<T>(pub T);
+
+impl<T> PartialEq for Soft<T> {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+impl<T> Eq for Soft<T> {}
+
+/// What is known of one producer on one stream (base protocol §6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProducerState {
+    /// Its current epoch.
+    pub epoch: u64,
+    /// The highest sequence number accepted in that epoch.
+    pub seq: u64,
+    /// When that was.
+    pub at: Timestamp,
+    /// The messages of its last batch, from (inclusive) and to (exclusive).
+    pub last: (Record, Record),
+}
+
+/// One request of a producer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProducerStamp {
+    /// The client's name for it.
+    pub id: Arc<str>,
+    /// Its incarnation.
+    pub epoch: u64,
+    /// The number of this request within the epoch.
+    pub seq: u64,
+}
+
+/// A BLAKE3-256 digest of a snapshot's content type and body (`extensions.md` §4).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Digest(pub [u8; 32]);
+
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::fmt::Debug for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// The visible snapshot of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The consistency boundary: everything below is folded in.
+    pub offset: Offset,
+    /// The ordinal of the first message that is not folded in.
+    pub record: Record,
+    /// Over content type and body.
+    pub digest: Digest,
+    /// As sent.
+    pub content: ContentType,
+    /// Where the body is stored.
+    pub blob: BlobId,
+    /// Bytes of the body.
+    pub len: u64,
+}
+
+impl Life {
+    /// The sliding window in milliseconds, if there is one.
+    pub fn window_ms(&self) -> Option<u64> {
+        match self {
+            Self::Ttl { window, .. } => Some(window.millis()),
+            Self::Endless | Self::Until { .. } => None,
+        }
+    }
+
+    /// The instant from which on the stream is expired; `None` while it cannot expire.
+    fn deadline(&self) -> Option<Deadline> {
+        match self {
+            Self::Endless => None,
+            Self::Ttl { grace, .. } if grace.0.readers > 0 => None,
+            Self::Ttl { window, renewed_at, grace, .. } => {
+                let from = (*renewed_at).max(grace.0.renewed_at).0;
+                Some(Deadline::Node(Timestamp(from.saturating_add(window.millis()))))
+            }
+            Self::Until { at, .. } => Some(Deadline::Wall(at.at())),
+        }
+    }
+}
+
+/// An instant on one of the two clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deadline {
+    /// In node time.
+    Node(Timestamp),
+    /// In wall clock time.
+    Wall(Timestamp),
+}
+
+impl Deadline {
+    /// Milliseconds until then; 0 when it has passed.
+    pub fn in_ms(self, now: Now) -> u64 {
+        match self {
+            Self::Node(at) => at.0.saturating_sub(now.node.0),
+            Self::Wall(at) => at.0.saturating_sub(now.wall.0),
+        }
+    }
+}
+
+impl Stream {
+    /// Whether its lifetime is over.
+    pub fn expired(&self, now: Now) -> bool {
+        self.deadline().is_some_and(|deadline| deadline.in_ms(now) == 0)
+    }
+
+    /// When it expires, as far as is known now; later reads may move it.
+    pub fn deadline(&self) -> Option<Deadline> {
+        self.life.deadline().filter(|_| !self.hidden)
+    }
+
+    /// The newest entry that touched this stream: what was seen here may be told to a client once
+    /// the log is durable up to there.
+    pub fn touched(&self) -> Lsn {
+        self.touched.0
+    }
+
+    /// Whether its messages are JSON values.
+    pub fn is_json(&self) -> bool {
+        self.content.mode() == Mode::Json
+    }
+
+    /// The visible snapshot.
+    pub fn snapshot(&self) -> Option<&Arc<Snapshot>> {
+        self.extra.as_ref()?.snapshot.as_ref()
+    }
+
+    /// The application's attributes, as sent.
+    pub fn attributes(&self) -> Option<&Bytes> {
+        self.extra.as_ref()?.attributes.as_ref()
+    }
+
+    /// Where a fork came from.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.extra.as_ref()?.origin.as_ref()
+    }
+
+    /// Whose bytes lie below this stream's own.
+    pub fn lineage(&self) -> Option<&Arc<Lineage>> {
+        self.origin()?.lineage.as_ref()
+    }
+
+    /// Live forks of this stream and where each was cut.
+    pub fn forks(&self) -> impl Iterator<Item = (StreamId, Offset)> {
+        self.extra.iter().flat_map(|extra| extra.forks.iter().map(|(id, cut)| (*id, *cut)))
+    }
+
+    /// Whether any fork still needs bytes of this stream.
+    pub fn has_forks(&self) -> bool {
+        self.extra.as_ref().is_some_and(|extra| !extra.forks.is_empty())
+    }
+
+    /// Whether anybody may still read a byte of this incarnation's in `start..end`.
+    pub fn needs(&self, start: Offset, end: Offset) -> bool {
+        (!self.hidden && end > self.retained) || self.forks().any(|(_, cut)| start < cut)
+    }
+
+    pub(crate) fn extra_mut(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_default()
+    }
+}
+
+impl State {
+    /// An empty shard.
+    pub fn new(shard: ShardNo) -> Self {
+        Self {
+            shard,
+            streams: HashMap::new(),
+            names: HashMap::new(),
+            buckets: BTreeMap::new(),
+            next_stream: 0,
+            removed_lsn: Lsn::ZERO,
+        }
+    }
+
+    /// Which shard this is.
+    pub fn shard(&self) -> ShardNo {
+        self.shard
+    }
+
+    /// The stream under `name`, whatever its condition: soft-deleted and expired ones too.
+    pub fn find(&self, name: &StreamName) -> Option<&Stream> {
+        self.streams.get(self.names.get(name)?)
+    }
+
+    /// An incarnation of this shard.
+    pub fn stream(&self, id: StreamId) -> Option<&Stream> {
+        self.streams.get(&id)
+    }
+
+    /// Every incarnation of this shard, in no particular order.
+    pub fn streams(&self) -> impl Iterator<Item = &Stream> {
+        self.streams.values()
+    }
+
+    /// The stream that a client may use: 404 when missing or expired, 410 when soft-deleted.
+    pub fn live(&self, name: &StreamName, now: Now) -> Result<&Stream, Refusal> {
+        match self.find(name) {
+            None => Err(Refusal::StreamNotFound),
+            Some(stream) if stream.hidden => Err(Refusal::StreamDeleted),
+            Some(stream) if stream.expired(now) => Err(Refusal::StreamNotFound),
+            Some(stream) => Ok(stream),
+        }
+    }
+
+    /// A bucket of this shard.
+    pub fn bucket(&self, id: &BucketId) -> Result<&Bucket, Refusal> {
+        self.buckets.get(id).ok_or(Refusal::BucketNotFound)
+    }
+
+    /// Every bucket of this shard, in order, from `after` (exclusive) on.
+    /// The base name space is not among them.
+    pub fn buckets_after(&self, after: &str) -> impl Iterator<Item = (&BucketId, &Bucket)> {
+        self.buckets.range::<str, _>((Bound::Excluded(after), Bound::Unbounded))
+    }
+
+    /// The newest entry that touched `name` or may have removed it.
+    pub fn touched(&self, name: &StreamName) -> Lsn {
+        self.find(name).map_or(self.removed_lsn, Stream::touched)
+    }
+
+    /// As [`State::touched`], for a bucket.
+    pub fn bucket_touched(&self, id: &BucketId) -> Lsn {
+        self.buckets.get(id).map_or(self.removed_lsn, Bucket::touched)
+    }
+
+    /// Counts a live reader in (`joined`) or out, which stops the TTL window or starts it anew.
+    pub fn count_reader(&mut self, id: StreamId, joined: bool, now: Now) {
+        if let Some(Life::Ttl { grace, .. }) = self.streams.get_mut(&id).map(|s| &mut s.life) {
+            let readers = grace.0.readers;
+            grace.0.readers = if joined { readers + 1 } else { readers.saturating_sub(1) };
+            grace.0.renewed_at = grace.0.renewed_at.max(now.node);
+        }
+    }
+
+    /// Renews the TTL window because of a read. True when the newest *recorded* renewal is older
+    /// than an eighth of the window, so that a [`crate::command::Command::Renew`] is due.
+    pub fn renew(&mut self, id: StreamId, now: Now) -> bool {
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return false;
+        };
+        let Life::Ttl { window, renewed_at, grace, .. } = &mut stream.life else {
+            return false;
+        };
+        grace.0.renewed_at = grace.0.renewed_at.max(now.node);
+        now.node.0.saturating_sub(renewed_at.0) > window.millis() / 8
+    }
+
+    /// After replay: a TTL whose last renewals were not recorded may only get longer.
+    pub fn grant_recovery_grace(&mut self) {
+        for stream in self.streams.values_mut() {
+            if let Life::Ttl { window, renewed_at, grace, .. } = &mut stream.life {
+                let eighth = window.millis() / 8;
+                grace.0.renewed_at = Timestamp(renewed_at.0.saturating_add(eighth));
+            }
+        }
+    }
+}
+
+/// Equal contents, soft fields aside: what replay must reproduce.
+impl PartialEq for State {
+    fn eq(&self, other: &Self) -> bool {
+        self.shard == other.shard
+            && self.next_stream == other.next_stream
+            && self.streams == other.streams
+            && self.names == other.names
+            && self.buckets == other.buckets
+    }
+}
