@@ -1,0 +1,86 @@
+//! Every setting of the server: its unit, its default, and what happens at a limit.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const MIB: u64 = 1024 * 1024;
+
+/// The settings of one server. `Default` is what `headwater serve` does without flags.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where to listen. Port 0 picks a free one.
+    pub listen: SocketAddr,
+    /// Where everything is stored.
+    pub data_dir: PathBuf,
+    /// The base of absolute URLs in answers; without it the request's `Host` is used.
+    pub public_url: Option<String>,
+    /// A bucket to create at the start if it is missing.
+    pub bucket: Option<String>,
+
+    /// How long a long-poll waits for data before it answers 204.
+    pub long_poll_timeout: Duration,
+    /// How long an SSE response lives, less up to a tenth at random.
+    pub sse_max_duration: Duration,
+    /// How often an idle SSE response sends a comment line.
+    pub sse_keep_alive: Duration,
+    /// A client that takes no byte of a response for this long is cut.
+    pub slow_reader_timeout: Duration,
+    /// A bootstrap or snapshot response older than this is cut.
+    pub response_max_duration: Duration,
+    /// How long a connection may take to send a request's head; also how long it may sit idle.
+    pub header_timeout: Duration,
+    /// How long a request body may make no progress: 408.
+    pub body_timeout: Duration,
+    /// How long a drain waits for requests in flight.
+    pub drain_timeout: Duration,
+
+    /// The largest request body of a create, an append or a batch, in bytes: 413.
+    pub append_bytes_max: u64,
+    /// The largest snapshot body, in bytes: 413.
+    pub snapshot_bytes_max: u64,
+    /// The largest request head, in bytes: 431.
+    pub header_bytes_max: usize,
+    /// A page of a read ends at the first message boundary at which it has this many bytes.
+    pub read_page_bytes: u64,
+    /// Request bodies in memory, in bytes, over all connections: 503.
+    pub body_bytes_in_flight_max: u64,
+    /// Connections at a time; further ones wait in the kernel's queue.
+    pub connections_max: usize,
+
+    /// Room allocated for one log file, in bytes.
+    pub log_file_bytes: u64,
+    /// Free disk bytes that creates, appends, snapshots and attributes leave alone: 507. `None` is
+    /// the smaller of 256 MiB and 5 % of the disk.
+    pub disk_reserve: Option<u64>,
+    /// A checkpoint is due when a restart would replay this many bytes of log.
+    pub replay_bytes_max: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4437),
+            data_dir: PathBuf::from("headwater-data"),
+            public_url: None,
+            bucket: None,
+            long_poll_timeout: Duration::from_secs(30),
+            sse_max_duration: Duration::from_mins(1),
+            sse_keep_alive: Duration::from_secs(15),
+            slow_reader_timeout: Duration::from_secs(30),
+            response_max_duration: Duration::from_hours(1),
+            header_timeout: Duration::from_secs(30),
+            body_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(4),
+            append_bytes_max: 32 * MIB,
+            snapshot_bytes_max: 128 * MIB,
+            header_bytes_max: 64 * 1024,
+            read_page_bytes: 4 * MIB,
+            body_bytes_in_flight_max: 256 * MIB,
+            connections_max: 16_384,
+            log_file_bytes: 64 * MIB,
+            disk_reserve: None,
+            replay_bytes_max: 256 * MIB,
+        }
+    }
+}

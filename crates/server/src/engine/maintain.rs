@@ -1,0 +1,163 @@
+//! Background work, one bounded step at a time: expiry, purges, snapshot bodies that nobody names,
+//! checkpoints, and log files without a live byte.
+
+use std::sync::atomic::Ordering;
+
+use headwater_core::command::Command;
+use headwater_core::ids::{Lsn, StreamId, StreamName, Timestamp};
+use headwater_core::state::Now;
+use headwater_storage::Error;
+
+use super::shard::Shard;
+use super::{Engine, Round};
+
+/// How many streams one step ends or renews.
+const STREAMS_A_STEP: usize = 256;
+
+/// With more checkpoint files than this, a checkpoint writes every shard, so that old files go.
+const CHECKPOINT_FILES_MAX: usize = 8;
+
+impl Engine {
+    /// Does one step of background work; false when there was nothing to do.
+    pub fn maintain(&self) -> Result<bool, Error> {
+        let mut busy = self.store.maintain()?;
+        busy |= self.expire_due();
+        busy |= self.purge_one();
+        busy |= self.remove_blob();
+        busy |= self.checkpoint_if_due()?;
+        Ok(busy)
+    }
+
+    /// Ends streams whose lifetime is over, and records that live readers keep others alive.
+    pub(crate) fn expire_due(&self) -> bool {
+        // Whoever needs exact counts waits for a sweep that is under way.
+        let _sweep = self.sweep.lock();
+        let now = self.now();
+        if now.node.0 < self.quiet_until.load(Ordering::Acquire) {
+            return false;
+        }
+        self.quiet_until.store(u64::MAX, Ordering::Release);
+        let mut busy = false;
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            let due = take_due(&mut shard, now);
+            busy |= !due.is_empty();
+            let mut over: Vec<StreamName> = Vec::new();
+            let mut kept: Vec<StreamId> = Vec::new();
+            for id in due {
+                let Some(stream) = shard.state.stream(id) else { continue };
+                if !stream.hidden && stream.expired(now) {
+                    over.push(stream.name.clone());
+                } else {
+                    let read = stream.deadline().is_none() && shard.state.renew(id, now);
+                    kept.extend(read.then_some(id));
+                    self.arm(&mut shard, id, now);
+                }
+            }
+            if let Some((at, _)) = shard.due.first() {
+                self.quiet_until.fetch_min(at.0, Ordering::AcqRel);
+            }
+            drop(shard);
+            for name in over {
+                self.background(&Command::Expire(name));
+            }
+            for id in kept {
+                self.background(&Command::Renew(id));
+            }
+        }
+        busy
+    }
+
+    fn purge_one(&self) -> bool {
+        let Some(id) = self.backlog.lock().purges.pop_front() else { return false };
+        if self.background(&Command::Purge(id)) {
+            return true;
+        }
+        self.backlog.lock().purges.push_back(id);
+        false
+    }
+
+    fn remove_blob(&self) -> bool {
+        let Some(blob) = self.backlog.lock().blobs.pop_front() else { return false };
+        if let Err(error) = self.store.blobs().remove(blob) {
+            tracing::warn!(%blob, %error, "a superseded snapshot stays on disk until the restart");
+        }
+        true
+    }
+
+    /// Submits a command that nobody waits for; false when there was no room for it.
+    pub(super) fn background(&self, command: &Command) -> bool {
+        self.submit(command)
+            .inspect_err(|fault| tracing::warn!(%fault, "background work is put off"))
+            .is_ok()
+    }
+
+    /// Notes when `id` is to be looked at.
+    pub(super) fn arm(&self, shard: &mut Shard, id: StreamId, now: Now) {
+        if let Some(at) = shard.arm(id, now) {
+            self.quiet_until.fetch_min(at.0, Ordering::AcqRel);
+        }
+    }
+
+    fn checkpoint_if_due(&self) -> Result<bool, Error> {
+        if self.round.lock().is_some() {
+            return self.finish_checkpoint();
+        }
+        if self.store.replay_debt() < self.replay_bytes_max {
+            return Ok(false);
+        }
+        self.begin_checkpoint()?;
+        Ok(true)
+    }
+
+    /// Takes the images of all shards that changed, holding one shard at a time.
+    pub fn begin_checkpoint(&self) -> Result<(), Error> {
+        let all = self.store.checkpoint_files() > CHECKPOINT_FILES_MAX;
+        let mut images = self.store.begin_checkpoint()?;
+        let (mut newest, mut positions) = (Lsn::ZERO, Vec::new());
+        for shard in &self.shards {
+            let shard = shard.lock();
+            if shard.applied > shard.checkpointed || (all && shard.applied > Lsn::ZERO) {
+                let (image, lsn) = (shard.state.image(), shard.applied);
+                let no = shard.state.shard();
+                drop(shard);
+                images.add(no, lsn, &image)?;
+                newest = newest.max(lsn);
+                positions.push((no, lsn));
+            }
+        }
+        *self.round.lock() = Some(Round { images, newest, positions });
+        Ok(())
+    }
+
+    /// Makes the images the newest checkpoint once the log is durable up to all of them; false
+    /// while it is not.
+    pub fn finish_checkpoint(&self) -> Result<bool, Error> {
+        let mut slot = self.round.lock();
+        if slot.as_ref().is_none_or(|round| self.store.durable() < round.newest) {
+            return Ok(false);
+        }
+        let Some(round) = slot.take() else { return Ok(false) };
+        self.store.finish_checkpoint(round.images)?;
+        for (no, lsn) in round.positions {
+            self.shard(no).lock().checkpointed = lsn;
+        }
+        self.store.reclaim(&|stream, start, end| {
+            let shard = self.shard(stream.shard()).lock();
+            shard.state.stream(stream).is_some_and(|stream| stream.needs(start, end))
+        })?;
+        Ok(true)
+    }
+}
+
+fn take_due(shard: &mut Shard, now: Now) -> Vec<StreamId> {
+    let mut due = Vec::new();
+    while due.len() < STREAMS_A_STEP
+        && let Some(&(at, id)) = shard.due.first()
+        && at <= Timestamp(now.node.0)
+    {
+        shard.due.pop_first();
+        due.push(id);
+    }
+    due
+}

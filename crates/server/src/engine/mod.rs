@@ -1,0 +1,112 @@
+//! The engine: shards of pure state in front of one log. Everything here is synchronous and spawns
+//! nothing, so that the server's threads and the simulator drive the same code:
+//!
+//! - [`Engine::submit`] decides a command, applies it and queues it for the log;
+//! - [`Engine::commit`] makes what is queued durable and publishes it;
+//! - [`Engine::maintain`] does one step of background work.
+//!
+//! ```text
+//! submit: lock shards → decide → room → apply → queue ─┐
+//! commit:                    one write, one sync  ◄────┘ → durable → replies, wake-ups
+//! ```
+
+mod fault;
+mod inspect;
+mod listing;
+mod maintain;
+mod publish;
+mod reader;
+mod recovery;
+mod run;
+mod shard;
+mod submit;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use headwater_core::ids::{BlobId, Lsn, ShardNo, StreamId};
+use headwater_core::state::Now;
+use headwater_storage::{CheckpointRound, Disk, Options, Store};
+use parking_lot::Mutex;
+
+pub use fault::{Effect, Fault};
+pub use inspect::BucketNow;
+pub use listing::{BucketFacts, Held, Listing};
+pub use publish::{Durable, Pending};
+pub use reader::{Look, Watch};
+pub use recovery::OpenError;
+pub use run::{OnFailure, Threads};
+pub use submit::Outcome;
+
+use crate::clock::{Clock, NodeClock};
+use publish::Done;
+use shard::Shard;
+
+/// What an engine is built from.
+pub struct Seams {
+    /// Where bytes are kept.
+    pub disk: Arc<dyn Disk>,
+    /// What tells time.
+    pub clock: Box<dyn Clock>,
+    /// A random id for the new log, never used before.
+    pub log_id: u128,
+    /// A random id for the data directory, used only when it is new.
+    pub directory_id: u128,
+}
+
+/// One node's streams.
+pub struct Engine {
+    store: Arc<Store<Done>>,
+    shards: Box<[Mutex<Shard>]>,
+    clock: NodeClock,
+    /// How many streams name each snapshot body; forks share them.
+    blob_uses: Mutex<HashMap<BlobId, u32>>,
+    backlog: Mutex<Backlog>,
+    round: Mutex<Option<Round>>,
+    /// Held by whoever looks for expired streams.
+    sweep: Mutex<()>,
+    /// Node time in milliseconds before which no stream is due to expire.
+    quiet_until: AtomicU64,
+    replay_bytes_max: u64,
+}
+
+/// Work that publishing found, for [`Engine::maintain`].
+#[derive(Default)]
+struct Backlog {
+    purges: VecDeque<StreamId>,
+    blobs: VecDeque<BlobId>,
+}
+
+/// A checkpoint whose images are taken, waiting until the log is durable up to the newest of them.
+struct Round {
+    images: CheckpointRound,
+    newest: Lsn,
+    positions: Vec<(ShardNo, Lsn)>,
+}
+
+impl Engine {
+    /// Opens or creates a data directory and recovers what it holds.
+    pub fn open(seams: Seams, options: Options) -> Result<Arc<Self>, OpenError> {
+        recovery::open(seams, options)
+    }
+
+    /// The present, on both clocks.
+    pub fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    /// The bytes behind the streams.
+    pub(crate) fn store(&self) -> &Store<Done> {
+        &self.store
+    }
+
+    /// A number of this data directory's own, for entity tags.
+    pub(crate) fn salt(&self) -> u64 {
+        u64::try_from(self.store.directory_id() >> 64).expect("64 bits are left")
+    }
+
+    fn shard(&self, no: ShardNo) -> &Mutex<Shard> {
+        &self.shards[no.index()]
+    }
+}

@@ -1,0 +1,128 @@
+//! Opening a data directory: restore every shard's image, apply the log above it with the same
+//! function that an append uses, then publish.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use bytes::Bytes;
+use headwater_core::entry::Entry;
+use headwater_core::ids::{BlobId, Lsn, ShardNo};
+use headwater_core::state::State;
+use headwater_storage::{DataHead, Error, Options, Start, Store, Visitor};
+use parking_lot::Mutex;
+
+use super::shard::Shard;
+use super::{Backlog, Engine, Seams};
+use crate::clock::NodeClock;
+
+/// Why a data directory could not be opened.
+#[derive(Debug)]
+pub struct OpenError(pub Error);
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cannot open the data directory")
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+struct Replay {
+    shards: Vec<Shard>,
+}
+
+impl Visitor for Replay {
+    fn image(&mut self, no: ShardNo, lsn: Lsn, image: &[u8]) -> Result<(), String> {
+        let shard = &mut self.shards[no.index()];
+        shard.state = State::from_image(image).map_err(|damaged| damaged.what.to_owned())?;
+        shard.applied = lsn;
+        shard.checkpointed = lsn;
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        lsn: Lsn,
+        no: ShardNo,
+        meta: &Bytes,
+        _data: Option<&DataHead>,
+    ) -> Result<(), String> {
+        let entry = Entry::decode(meta).map_err(|damaged| damaged.what.to_owned())?;
+        if entry.shard() != no {
+            return Err("an entry of another shard".to_owned());
+        }
+        let shard = &mut self.shards[no.index()];
+        shard.state.apply(&entry);
+        shard.state.mark(&entry, lsn);
+        shard.applied = lsn;
+        Ok(())
+    }
+}
+
+pub(super) fn open(seams: Seams, options: Options) -> Result<Arc<Engine>, OpenError> {
+    let clock = NodeClock::new(seams.clock);
+    let replay_bytes_max = options.replay_bytes_max;
+    let start =
+        Start { log_id: seams.log_id, directory_id: seams.directory_id, now: clock.now().node };
+    let mut replay = Replay { shards: ShardNo::all().map(Shard::new).collect() };
+    let store = Store::open(seams.disk, options, start, &mut replay).map_err(OpenError)?;
+    clock.catch_up(store.newest_time());
+    let engine = Engine {
+        store: Arc::new(store),
+        shards: replay.shards.into_iter().map(Mutex::new).collect(),
+        clock,
+        blob_uses: Mutex::new(HashMap::new()),
+        backlog: Mutex::new(Backlog::default()),
+        round: Mutex::new(None),
+        sweep: Mutex::new(()),
+        quiet_until: AtomicU64::new(u64::MAX),
+        replay_bytes_max,
+    };
+    engine.resume();
+    engine.collect_orphans().map_err(OpenError)?;
+    Ok(Arc::new(engine))
+}
+
+impl Engine {
+    /// Rebuilds what surrounds the states, and takes up what a crash interrupted.
+    fn resume(&self) {
+        let now = self.now();
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            shard.state.grant_recovery_grace();
+            let mut timed = Vec::new();
+            for stream in shard.state.streams() {
+                if let Some(snapshot) = stream.snapshot() {
+                    self.use_blob(snapshot.blob);
+                }
+                if stream.hidden && !stream.has_forks() {
+                    self.backlog.lock().purges.push_back(stream.id);
+                }
+                if stream.deadline().is_some() {
+                    timed.push(stream.id);
+                }
+            }
+            for id in timed {
+                self.arm(&mut shard, id, now);
+            }
+        }
+    }
+
+    /// Removes snapshot bodies that no stream names: their publish never became durable. Nobody is
+    /// writing one yet.
+    fn collect_orphans(&self) -> Result<(), Error> {
+        let named: HashSet<BlobId> = self.blob_uses.lock().keys().copied().collect();
+        for blob in self.store.blobs().list()? {
+            if !named.contains(&blob) {
+                self.store.blobs().remove(blob)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! The two threads that drive an engine in production: the lane commits, the keeper does
+//! background work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use headwater_storage::Error;
+
+use super::Engine;
+
+/// How long the lane waits for work before it looks whether it should stop.
+const LANE_PATIENCE: Duration = Duration::from_millis(200);
+
+/// How long the keeper rests when there was nothing to do.
+const KEEPER_REST: Duration = Duration::from_millis(50);
+
+/// Called once when the log has failed: a failed write or sync is never retried, and nothing that
+/// was applied can be undone, so the process must end.
+pub type OnFailure = Arc<dyn Fn(Error) + Send + Sync>;
+
+/// The running threads of one engine.
+pub struct Threads {
+    engine: Arc<Engine>,
+    stop: Arc<AtomicBool>,
+    lane: JoinHandle<()>,
+    keeper: JoinHandle<()>,
+}
+
+impl Threads {
+    /// Starts them.
+    pub fn start(engine: &Arc<Engine>, on_failure: OnFailure) -> std::io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let lane = spawn("lane", engine, &stop, Arc::clone(&on_failure), |engine| {
+            engine.store.wait_for_work(LANE_PATIENCE);
+            engine.commit()?;
+            Ok(())
+        })?;
+        let keeper = spawn("keeper", engine, &stop, on_failure, |engine| {
+            if !engine.maintain()? {
+                thread::park_timeout(KEEPER_REST);
+            }
+            Ok(())
+        })?;
+        Ok(Self { engine: Arc::clone(engine), stop, lane, keeper })
+    }
+
+    /// Stops them and seals the log: the next start has nothing to repair.
+    pub fn stop(self) -> Result<(), Error> {
+        self.stop.store(true, Ordering::Release);
+        self.keeper.thread().unpark();
+        for thread in [self.keeper, self.lane] {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the engine had panicked");
+            }
+        }
+        self.engine.seal()
+    }
+}
+
+impl Engine {
+    /// Commits the rest and seals the log. Nothing can be submitted afterwards.
+    pub fn seal(&self) -> Result<(), Error> {
+        let done = self.store.seal(self.now().node)?;
+        self.publish(done);
+        Ok(())
+    }
+}
+
+fn spawn(
+    name: &str,
+    engine: &Arc<Engine>,
+    stop: &Arc<AtomicBool>,
+    on_failure: OnFailure,
+    step: fn(&Engine) -> Result<(), Error>,
+) -> std::io::Result<JoinHandle<()>> {
+    let (engine, stop) = (Arc::clone(engine), Arc::clone(stop));
+    thread::Builder::new().name(name.to_owned()).spawn(move || {
+        while !stop.load(Ordering::Acquire) {
+            if let Err(error) = step(&engine) {
+                on_failure(error);
+                return;
+            }
+        }
+    })
+}

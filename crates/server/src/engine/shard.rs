@@ -1,0 +1,52 @@
+//! One shard as the engine holds it: its pure state, and what surrounds it while it lives.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use headwater_core::ids::{Lsn, ShardNo, StreamId, Timestamp};
+use headwater_core::state::{Now, State};
+use tokio::sync::Notify;
+
+pub(super) struct Shard {
+    pub(super) state: State,
+    /// The newest entry that was applied.
+    pub(super) applied: Lsn,
+    /// The newest entry that the last checkpoint holds.
+    pub(super) checkpointed: Lsn,
+    /// Live readers, only while there are any.
+    pub(super) waiters: HashMap<StreamId, Waiter>,
+    /// When to look whether a stream has expired, in node time.
+    pub(super) due: BTreeSet<(Timestamp, StreamId)>,
+}
+
+/// The live readers of one stream.
+#[derive(Default)]
+pub(super) struct Waiter {
+    pub(super) readers: usize,
+    pub(super) notify: Arc<Notify>,
+}
+
+impl Shard {
+    pub(super) fn new(no: ShardNo) -> Self {
+        Self {
+            state: State::new(no),
+            applied: Lsn::ZERO,
+            checkpointed: Lsn::ZERO,
+            waiters: HashMap::new(),
+            due: BTreeSet::new(),
+        }
+    }
+
+    /// Notes when `id` should be looked at: at its deadline, or, while live readers keep its
+    /// window from running, after an eighth of it. Returns that instant.
+    pub(super) fn arm(&mut self, id: StreamId, now: Now) -> Option<Timestamp> {
+        let stream = self.state.stream(id)?;
+        let wait_ms = match stream.deadline() {
+            Some(deadline) => deadline.in_ms(now),
+            None => stream.life.window_ms()? / 8,
+        };
+        let at = Timestamp(now.node.0.saturating_add(wait_ms.max(1)));
+        self.due.insert((at, id));
+        Some(at)
+    }
+}

@@ -1,0 +1,210 @@
+//! Submitting a command: lock the shards that it needs, in ascending order, decide, take room in
+//! the log, apply, queue. Nothing is changed before room is certain, so a full disk refuses a
+//! command whole.
+
+use std::collections::BTreeSet;
+
+use headwater_core::command::{Command, Decision, Logged, Receipt, Stop, View};
+use headwater_core::entry::Effects;
+use headwater_core::ids::{Lsn, ShardNo, StreamName};
+use headwater_core::refusal::Refusal;
+use headwater_core::state::{Now, State};
+use headwater_core::stream::append::Append;
+use headwater_storage::{Data, Entry, Lens, Use, group_bytes};
+use parking_lot::MutexGuard;
+use tokio::sync::oneshot;
+
+use super::publish::Done;
+use super::shard::Shard;
+use super::{Durable, Engine, Fault, Pending};
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// The answer.
+    Accepted(Receipt),
+    /// The protocol says no.
+    Refused(Refusal),
+    /// The command's evidence is missing or about another incarnation: look again, submit again.
+    Stale,
+}
+
+/// Shards locked in ascending order.
+struct Locked<'a>(Vec<(ShardNo, MutexGuard<'a, Shard>)>);
+
+impl Locked<'_> {
+    fn view<T>(&self, look: impl FnOnce(&View<'_>) -> T) -> T {
+        if let [(no, shard)] = &*self.0 {
+            return look(&View(&[(*no, &shard.state)]));
+        }
+        let states: Vec<(ShardNo, &State)> =
+            self.0.iter().map(|(no, shard)| (*no, &shard.state)).collect();
+        look(&View(&states))
+    }
+
+    fn shard(&mut self, no: ShardNo) -> &mut Shard {
+        let found = self.0.iter_mut().find(|(held, _)| *held == no);
+        &mut found.expect("a decision writes only to shards that it has seen").1
+    }
+
+    fn touched(&self, command: &Command) -> Lsn {
+        let held = self.0.iter().find(|(no, _)| *no == command.shard());
+        let state = &held.expect("a command's own shard is locked").1.state;
+        match (command, command.stream()) {
+            (_, Some(name)) => state.touched(name),
+            (Command::CreateBucket(id) | Command::DeleteBucket(id), None) => {
+                state.bucket_touched(id)
+            }
+            // Background commands tell nobody anything.
+            _ => Lsn::ZERO,
+        }
+    }
+}
+
+impl Engine {
+    /// Decides and applies a command. The outcome waits inside [`Pending`] until it is durable.
+    pub fn submit(&self, command: &Command) -> Result<Pending, Fault> {
+        let mut needed = BTreeSet::from([command.shard()]);
+        loop {
+            let mut locked = self.lock(&needed);
+            // A clock is read under the locks, so that times in a shard's entries do not cross.
+            let now = self.now();
+            if let Some(name) = command.stream()
+                && let Err(shard) = self.settle(&mut locked, name, now)
+            {
+                needed.insert(shard);
+                continue;
+            }
+            match locked.view(|view| command.decide(view, now)) {
+                Err(Stop::Widen(shard)) => {
+                    needed.insert(shard);
+                }
+                Err(Stop::Stale) => {
+                    return Ok(Pending { outcome: Outcome::Stale, durable: Durable::Now });
+                }
+                Err(Stop::Refuse(refusal)) => {
+                    let durable = self.durable(locked.touched(command));
+                    return Ok(Pending { outcome: Outcome::Refused(refusal), durable });
+                }
+                Ok(Decision::Repeat(receipt)) => {
+                    let durable = self.durable(locked.touched(command));
+                    return Ok(Pending { outcome: Outcome::Accepted(receipt), durable });
+                }
+                Ok(Decision::Write(group, receipt)) => {
+                    let (reply, done) = oneshot::channel();
+                    let usage = if command.is_essential() { Use::Essential } else { Use::Normal };
+                    self.write(&mut locked, &group, usage, Some(reply), now)?;
+                    let durable = Durable::Soon(done);
+                    return Ok(Pending { outcome: Outcome::Accepted(receipt), durable });
+                }
+            }
+        }
+    }
+
+    /// Submits appends to one stream, each on its own, with nothing in between. A fault ends the
+    /// batch: it is the last result, and the appends behind it are not tried.
+    pub fn submit_batch(&self, appends: &[Append]) -> (Vec<Result<Outcome, Fault>>, Durable) {
+        let Some(first) = appends.first() else { return (Vec::new(), Durable::Now) };
+        let mut locked = self.lock(&BTreeSet::from([first.name.shard()]));
+        let now = self.now();
+        let mut outcomes = Vec::with_capacity(appends.len());
+        for append in appends {
+            let command = Command::Append(append.clone());
+            let decision = locked.view(|view| command.decide(view, now));
+            let outcome = match decision {
+                Ok(Decision::Repeat(receipt)) => Ok(Outcome::Accepted(receipt)),
+                Ok(Decision::Write(group, receipt)) => self
+                    .write(&mut locked, &group, Use::Normal, None, now)
+                    .map(|_lsn| Outcome::Accepted(receipt)),
+                Err(Stop::Refuse(refusal)) => Ok(Outcome::Refused(refusal)),
+                Err(Stop::Widen(_) | Stop::Stale) => {
+                    unreachable!("an append looks at its own stream only")
+                }
+            };
+            let stop = outcome.is_err();
+            outcomes.push(outcome);
+            if stop {
+                break;
+            }
+        }
+        let durable = self.durable(locked.touched(&Command::Append(first.clone())));
+        (outcomes, durable)
+    }
+
+    fn lock(&self, needed: &BTreeSet<ShardNo>) -> Locked<'_> {
+        Locked(needed.iter().map(|no| (*no, self.shard(*no).lock())).collect())
+    }
+
+    /// The first access that finds a stream expired makes it final. Names the shard that is missing
+    /// from the locks, if one is.
+    fn settle(&self, locked: &mut Locked<'_>, name: &StreamName, now: Now) -> Result<(), ShardNo> {
+        let state = &locked.shard(name.shard()).state;
+        if !state.find(name).is_some_and(|stream| !stream.hidden && stream.expired(now)) {
+            return Ok(());
+        }
+        match locked.view(|view| Command::Expire(name.clone()).decide(view, now)) {
+            Err(Stop::Widen(shard)) => Err(shard),
+            Ok(Decision::Write(group, _)) => {
+                // Without a byte of room left the stream stays expired, and nobody can use it.
+                let _full = self.write(locked, &group, Use::Essential, None, now).is_err();
+                Ok(())
+            }
+            Ok(Decision::Repeat(_)) | Err(Stop::Refuse(_) | Stop::Stale) => Ok(()),
+        }
+    }
+
+    fn write(
+        &self,
+        locked: &mut Locked<'_>,
+        group: &[Logged],
+        usage: Use,
+        reply: Option<oneshot::Sender<()>>,
+        now: Now,
+    ) -> Result<Lsn, Fault> {
+        let entries: Vec<Entry> = group.iter().map(stored).collect();
+        let permit = self.store.reserve(group_bytes(&entries), usage)?;
+        let mut done = Done { reply, ..Done::default() };
+        for logged in group {
+            let shard = locked.shard(logged.entry.shard());
+            let effects = shard.state.apply(&logged.entry);
+            self.begin(shard, &effects, now);
+            let waiter = effects.changed.and_then(|id| shard.waiters.get(&id));
+            done.wake.extend(waiter.map(|waiter| waiter.notify.clone()));
+            if effects != Effects::default() {
+                done.effects.push(effects);
+            }
+        }
+        let lsn = self.store.enqueue(permit, &entries, done);
+        for logged in group {
+            let shard = locked.shard(logged.entry.shard());
+            shard.state.mark(&logged.entry, lsn);
+            shard.applied = lsn;
+        }
+        Ok(lsn)
+    }
+
+    /// The effects that begin at once, since they only ever keep things alive longer.
+    pub(super) fn begin(&self, shard: &mut Shard, effects: &Effects, now: Now) {
+        if let Some(blob) = effects.blob_used {
+            self.use_blob(blob);
+        }
+        if let Some(id) = effects.timed {
+            self.arm(shard, id, now);
+        }
+    }
+}
+
+/// An entry as storage takes it.
+fn stored(logged: &Logged) -> Entry {
+    Entry {
+        shard: logged.entry.shard(),
+        meta: logged.entry.encode(),
+        data: logged.data.as_ref().map(|data| Data {
+            stream: data.stream,
+            offset: data.offset,
+            record: data.record,
+            lens: data.messages.lens.iter().copied().collect::<Lens>(),
+            payload: data.messages.bytes.clone(),
+        }),
+    }
+}

@@ -1,0 +1,179 @@
+//! Bodies: what answers are made of, and how requests are taken in within their limits.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::Stream;
+use http::{HeaderMap, StatusCode, header};
+use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::App;
+use super::respond::Failure;
+
+/// The budget of bodies in flight is counted in pieces of this many bytes.
+pub(crate) const BUDGET_UNIT: u64 = 1024;
+
+/// The body of an answer.
+pub(crate) enum Body {
+    /// Known in full.
+    Full(Bytes),
+    /// Made piece by piece, as fast as the client takes it.
+    Pieces(Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>),
+}
+
+impl Body {
+    /// No byte.
+    pub(crate) fn empty() -> Self {
+        Self::Full(Bytes::new())
+    }
+
+    /// Pieces, until there are no more.
+    pub(crate) fn pieces(stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
+        Self::Pieces(Box::pin(stream))
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match self.get_mut() {
+            Self::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Self::Pieces(pieces) => {
+                pieces.as_mut().poll_next(cx).map(|piece| piece.map(|piece| piece.map(Frame::data)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Full(bytes) if bytes.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Pieces(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// A request body in memory, and its share of the memory that all of them may take.
+pub(crate) struct Taken {
+    pub(crate) bytes: Bytes,
+    _share: Option<OwnedSemaphorePermit>,
+}
+
+/// The declared length, if there is one. hyper has checked that it is a number and that no other
+/// framing contradicts it.
+pub(crate) fn declared_len(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Refuses a body that is declared too long before a byte of it is read.
+pub(crate) fn check_declared(headers: &HeaderMap, limit: u64) -> Result<(), Failure> {
+    match declared_len(headers) {
+        Some(len) if len > limit => Err(too_large(limit)),
+        _ => Ok(()),
+    }
+}
+
+/// The answer to a body over `limit` bytes.
+pub(crate) fn too_large(limit: u64) -> Failure {
+    Failure::limit(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "BODY_TOO_LARGE",
+        "The body is too large",
+        format!("The body has more than {limit} bytes."),
+        limit,
+    )
+}
+
+impl App {
+    /// Takes a body in, whole.
+    pub(crate) async fn take_body(
+        &self,
+        headers: &HeaderMap,
+        body: Incoming,
+        limit: u64,
+    ) -> Result<Taken, Failure> {
+        check_declared(headers, limit)?;
+        if body.is_end_stream() {
+            return Ok(Taken { bytes: Bytes::new(), _share: None });
+        }
+        let mut share = self.share(declared_len(headers).unwrap_or(BUDGET_UNIT))?;
+        let mut pieces = Pieces::new(self, body, limit);
+        let Some(first) = pieces.next().await? else {
+            return Ok(Taken { bytes: Bytes::new(), _share: None });
+        };
+        let Some(second) = pieces.next().await? else {
+            return Ok(Taken { bytes: first, _share: Some(share) });
+        };
+        let expected = declared_len(headers).unwrap_or(0).min(limit);
+        let mut all = BytesMut::with_capacity(usize::try_from(expected).unwrap_or(0));
+        all.extend_from_slice(&first);
+        all.extend_from_slice(&second);
+        loop {
+            let held = share.num_permits() as u64 * BUDGET_UNIT;
+            if let Some(missing) = (all.len() as u64).checked_sub(held).filter(|more| *more > 0) {
+                // At least doubling keeps the number of steps small.
+                share.merge(self.share(missing.max(held))?);
+            }
+            match pieces.next().await? {
+                Some(piece) => all.extend_from_slice(&piece),
+                None => return Ok(Taken { bytes: all.freeze(), _share: Some(share) }),
+            }
+        }
+    }
+
+    fn share(&self, bytes: u64) -> Result<OwnedSemaphorePermit, Failure> {
+        let units = u32::try_from(bytes.div_ceil(BUDGET_UNIT)).unwrap_or(u32::MAX);
+        let budget = std::sync::Arc::clone(&self.body_budget);
+        budget.try_acquire_many_owned(units.max(1)).map_err(|_busy| Failure::overloaded())
+    }
+}
+
+/// A request body, piece by piece, within its limits of size and time.
+pub(crate) struct Pieces<'a> {
+    app: &'a App,
+    body: Incoming,
+    limit: u64,
+    taken: u64,
+}
+
+impl<'a> Pieces<'a> {
+    pub(crate) fn new(app: &'a App, body: Incoming, limit: u64) -> Self {
+        Self { app, body, limit, taken: 0 }
+    }
+
+    /// The next piece, or nothing at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            let frame = tokio::time::timeout(self.app.config.body_timeout, self.body.frame());
+            let frame = match frame.await {
+                Err(_elapsed) => return Err(Failure::body_timeout()),
+                Ok(None) => return Ok(None),
+                Ok(Some(Err(error))) => return Err(Failure::broken_body(&error)),
+                Ok(Some(Ok(frame))) => frame,
+            };
+            // Trailers say nothing that we know.
+            let Ok(data) = frame.into_data() else { continue };
+            self.taken += data.len() as u64;
+            if self.taken > self.limit {
+                return Err(too_large(self.limit));
+            }
+            if !data.is_empty() {
+                return Ok(Some(data));
+            }
+        }
+    }
+}

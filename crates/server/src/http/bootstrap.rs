@@ -1,0 +1,150 @@
+//! `GET {stream}/bootstrap` (`extensions.md` §6): the visible snapshot, then every later message,
+//! in one answer and one consistent view, streamed in constant memory.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use headwater_core::json;
+use headwater_core::stream::read::Facts;
+use headwater_core::wire::headers as h;
+use headwater_core::wire::multipart::{Boundary, PART_TAIL};
+use headwater_core::wire::query::refuse_live;
+use headwater_storage::{Chunk, Reader};
+use http::request::Parts;
+use http::{HeaderValue, Method, Response, header};
+
+use super::body::Body;
+use super::locate::next;
+use super::page::stream_headers;
+use super::respond::{self, Answer, Failure};
+use super::snapshot::blob_pieces;
+use super::{App, Place};
+use crate::random;
+
+/// Small messages are collected until an answer's piece has about this many bytes.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// The content type of the first part when there is no snapshot.
+const NO_SNAPSHOT_TYPE: &str = "application/octet-stream";
+
+pub(super) async fn get(app: &Arc<App>, head: &Parts, place: &Place) -> Answer {
+    let facts = app.facts(&place.name).await?;
+    refuse_live(head.uri.query())?;
+    let boundary = Boundary::new(random::id());
+    let mut reply = Response::new(Body::empty());
+    let headers = reply.headers_mut();
+    stream_headers(headers, &facts);
+    headers.remove(header::VARY);
+    respond::insert(headers, header::CONTENT_TYPE, boundary.content_type());
+    headers.insert(header::CACHE_CONTROL, respond::NO_STORE);
+    if facts.snapshot.is_none() {
+        headers.insert(h::STREAM_SNAPSHOT_OFFSET, HeaderValue::from_static("-1"));
+    }
+    respond::insert(headers, h::STREAM_NEXT_OFFSET, facts.tail);
+    headers.insert(h::STREAM_UP_TO_DATE, respond::TRUE);
+    if facts.closed {
+        headers.insert(h::STREAM_CLOSED, respond::TRUE);
+    }
+    if head.method == Method::GET {
+        app.engine.renew(&facts);
+        *reply.body_mut() = body(app, facts, boundary).await?;
+    }
+    Ok(reply)
+}
+
+async fn body(app: &Arc<App>, facts: Facts, boundary: Boundary) -> Result<Body, Failure> {
+    let from = facts.snapshot.as_ref().map_or(facts.retained, |snapshot| snapshot.offset);
+    // Both hold what they need from here on: nothing that happens later changes this answer.
+    let reader = app.reader(&facts, from, facts.tail);
+    let blob = match &facts.snapshot {
+        Some(snapshot) => Some((app.open_blob(snapshot).await?, snapshot.len)),
+        None => None,
+    };
+    let first_type = match &facts.snapshot {
+        Some(snapshot) => snapshot.content.as_str().to_owned(),
+        None => NO_SNAPSHOT_TYPE.to_owned(),
+    };
+    let mut opening = BytesMut::new();
+    boundary.begin_part(&mut opening, &first_type);
+    let opening = stream::iter([Ok(opening.freeze())]);
+    let snapshot = stream::iter(blob).flat_map(|(reader, len)| blob_pieces(reader, 0, len));
+    let updates = updates(Updates {
+        boundary,
+        content: facts.content.as_str().to_owned(),
+        is_json: facts.is_json(),
+        reader: Some(reader),
+        inside: false,
+    });
+    Ok(Body::pieces(opening.chain(snapshot).chain(updates)))
+}
+
+/// The parts behind the snapshot.
+struct Updates {
+    boundary: Boundary,
+    content: String,
+    is_json: bool,
+    reader: Option<Reader>,
+    /// Whether a part is open whose message goes on in the next chunk.
+    inside: bool,
+}
+
+fn updates(state: Updates) -> impl futures_util::Stream<Item = io::Result<Bytes>> + Send {
+    stream::unfold((state, true), |(mut state, first)| async move {
+        let mut reader = state.reader.take()?;
+        let mut out = BytesMut::with_capacity(PIECE_BYTES);
+        if first {
+            out.extend_from_slice(PART_TAIL);
+        }
+        loop {
+            match next(reader).await {
+                Ok(Some((chunk, rest))) => {
+                    state.add(&mut out, &chunk);
+                    if out.len() >= PIECE_BYTES {
+                        state.reader = Some(rest);
+                        return Some((Ok(out.freeze()), (state, false)));
+                    }
+                    reader = rest;
+                }
+                Ok(None) => {
+                    state.boundary.close(&mut out);
+                    return Some((Ok(out.freeze()), (state, false)));
+                }
+                // Cut without the final boundary, so that the client can tell.
+                Err(_failure) => {
+                    let cut = io::Error::other("the stream could not be read on");
+                    return Some((Err(cut), (state, false)));
+                }
+            }
+        }
+    })
+}
+
+impl Updates {
+    fn add(&mut self, out: &mut BytesMut, chunk: &Chunk) {
+        let mut start = 0;
+        for end in chunk.ends.iter().map(|end| *end as usize) {
+            self.begin(out);
+            let message = &chunk.bytes[start..end];
+            let message = if self.is_json { json::without_separator(message) } else { message };
+            out.extend_from_slice(message);
+            out.extend_from_slice(PART_TAIL);
+            self.inside = false;
+            start = end;
+        }
+        let rest = &chunk.bytes[start..];
+        if !rest.is_empty() {
+            self.begin(out);
+            out.extend_from_slice(rest);
+            self.inside = true;
+        }
+    }
+
+    fn begin(&mut self, out: &mut BytesMut) {
+        if !self.inside {
+            self.boundary.begin_part(out, &self.content);
+        }
+    }
+}

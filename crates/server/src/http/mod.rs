@@ -1,0 +1,211 @@
+//! The door: requests become commands and looks, receipts and facts become answers. No protocol
+//! rule lives here. [`route`] lists every route on one screen.
+
+mod append;
+mod attributes;
+mod batch;
+mod body;
+mod bootstrap;
+mod bucket;
+mod create;
+mod delete;
+mod health;
+mod locate;
+mod long_poll;
+mod page;
+mod read;
+mod respond;
+mod retention;
+mod snapshot;
+mod sse;
+
+use std::sync::Arc;
+
+use headwater_core::ids::StreamName;
+use headwater_core::wire::headers::Fields;
+use headwater_core::wire::path::{self, Resource, Surface, Target};
+use http::request::Parts;
+use http::{Method, Request, StatusCode, header};
+use hyper::body::Incoming;
+use tokio::sync::{Semaphore, watch};
+
+pub(crate) use body::Body;
+pub(crate) use respond::Reply;
+use respond::{Answer, Failure};
+
+use crate::config::Config;
+use crate::engine::Engine;
+
+/// What all requests share.
+pub(crate) struct App {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) config: Config,
+    /// Request bodies in memory, see [`body::BUDGET_UNIT`].
+    pub(crate) body_budget: Arc<Semaphore>,
+    /// Becomes true when the server drains: live readers end.
+    pub(crate) draining: watch::Receiver<bool>,
+}
+
+/// A stream on the surface that a request came in on.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) surface: Surface,
+    pub(crate) name: StreamName,
+}
+
+impl App {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        config: Config,
+        draining: watch::Receiver<bool>,
+    ) -> Arc<Self> {
+        let units = config.body_bytes_in_flight_max.div_ceil(body::BUDGET_UNIT);
+        let units = usize::try_from(units).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        let body_budget = Arc::new(Semaphore::new(units));
+        Arc::new(Self { engine, config, body_budget, draining })
+    }
+
+    /// Answers a request. Nothing fails past this point: failures are answers, too.
+    pub(crate) async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Reply {
+        let (head, body) = request.into_parts();
+        let path = head.uri.path().to_owned();
+        let mut reply = match path::parse(&path) {
+            _ if head.method == Method::OPTIONS => respond::preflight(),
+            Err(error) => Failure::from(error).reply(None),
+            Ok(target) => match self.guarded(&head, body, target.clone()).await {
+                Ok(reply) => reply,
+                Err(failure) => failure.reply(Some(&target)),
+            },
+        };
+        respond::common(reply.headers_mut());
+        if head.method == Method::HEAD {
+            keep_head_only(&mut reply);
+        }
+        reply
+    }
+
+    /// What is true of a request whatever it is about.
+    async fn guarded(self: &Arc<Self>, head: &Parts, body: Incoming, target: Target<'_>) -> Answer {
+        let codings = head.headers.get_all(header::TRANSFER_ENCODING);
+        if codings.iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
+            let mut failure = Failure::problem(
+                StatusCode::NOT_IMPLEMENTED,
+                "UNSUPPORTED_TRANSFER_ENCODING",
+                "No such transfer coding here",
+                "The only transfer coding is chunked.",
+            );
+            if let Failure::Problem(_, headers) = &mut failure {
+                headers.insert(header::CONNECTION, http::HeaderValue::from_static("close"));
+            }
+            return Err(failure);
+        }
+        route(self, head, body, target).await
+    }
+}
+
+/// Every route of the server.
+async fn route(app: &Arc<App>, head: &Parts, body: Incoming, target: Target<'_>) -> Answer {
+    let method = &head.method;
+    let (get, put) = (is_get(method), method == Method::PUT);
+    let (post, delete) = (method == Method::POST, method == Method::DELETE);
+    match target {
+        Target::Root if get => Ok(health::version()),
+        Target::Root => Err(Failure::method("GET, HEAD, OPTIONS")),
+        Target::Operational(rest) => match rest {
+            "healthz" | "readyz" | "version" | "buckets" | "streams" if !get => {
+                Err(Failure::method("GET, HEAD, OPTIONS"))
+            }
+            "healthz" => Ok(health::alive()),
+            "readyz" => Ok(health::ready(app)),
+            "version" => Ok(health::version()),
+            "buckets" => bucket::list_buckets(app, head).await,
+            "streams" => bucket::list_base(app, head).await,
+            _ => Err(nothing_here()),
+        },
+        Target::SubscriptionApi(_) => Err(health::no_subscriptions()),
+        Target::Bucket { surface, bucket } => match () {
+            () if put => bucket::create(app, surface, bucket).await,
+            () if get => bucket::show(app, &bucket).await,
+            () if delete => bucket::delete(app, bucket).await,
+            () => Err(Failure::method("GET, HEAD, PUT, DELETE, OPTIONS")),
+        },
+        Target::Listing { bucket, .. } if get => bucket::list(app, head, &bucket).await,
+        Target::Listing { .. } => Err(bucket::reserved_name()),
+        Target::Stream { surface, name, resource } => {
+            let place = Place { surface, name };
+            match resource {
+                Resource::Stream if put => create::create(app, head, body, place).await,
+                Resource::Stream if post => append::append(app, head, body, place).await,
+                Resource::Stream if method == Method::HEAD => read::head(app, &place).await,
+                Resource::Stream if get => read::read(app, head, place).await,
+                Resource::Stream if delete => delete::delete(app, place).await,
+                Resource::Snapshot if put => snapshot::publish(app, head, body, place, None).await,
+                Resource::Snapshot if get => snapshot::redirect(app, &place).await,
+                Resource::SnapshotAt(at) if put => {
+                    snapshot::publish(app, head, body, place, Some(&at)).await
+                }
+                Resource::SnapshotAt(at) if get => snapshot::get(app, head, &place, &at).await,
+                Resource::SnapshotAt(at) if delete => snapshot::delete(app, &place, &at).await,
+                Resource::Retention if put => retention::retain(app, head, place, None).await,
+                Resource::RetentionAt(at) if put => {
+                    retention::retain(app, head, place, Some(&at)).await
+                }
+                Resource::Bootstrap if get => bootstrap::get(app, head, &place).await,
+                Resource::AppendBatch if post => batch::append(app, head, body, place).await,
+                Resource::Attributes if get => attributes::get(app, &place).await,
+                Resource::Attributes if put => attributes::put(app, head, body, place).await,
+                Resource::Stream => Err(Failure::method("GET, HEAD, PUT, POST, DELETE, OPTIONS")),
+                Resource::Snapshot | Resource::Attributes => {
+                    Err(Failure::method("GET, HEAD, PUT, OPTIONS"))
+                }
+                Resource::SnapshotAt(_) => Err(Failure::method("GET, HEAD, PUT, DELETE, OPTIONS")),
+                Resource::Retention | Resource::RetentionAt(_) => {
+                    Err(Failure::method("PUT, OPTIONS"))
+                }
+                Resource::Bootstrap => Err(Failure::method("GET, HEAD, OPTIONS")),
+                Resource::AppendBatch => Err(Failure::method("POST, OPTIONS")),
+            }
+        }
+    }
+}
+
+fn is_get(method: &Method) -> bool {
+    method == Method::GET || method == Method::HEAD
+}
+
+fn nothing_here() -> Failure {
+    Failure::problem(
+        StatusCode::NOT_FOUND,
+        "NOT_FOUND",
+        "No such resource",
+        "There is nothing under this path.",
+    )
+}
+
+/// Refuses a body that is encoded: it would be stored as it is and misread later.
+fn check_encoding(head: &Parts) -> Result<(), Failure> {
+    if Fields(&head.headers).has_content_encoding() {
+        return Err(Failure::problem(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "UNSUPPORTED_CONTENT_ENCODING",
+            "Encoded bodies are not taken",
+            "Send the body without Content-Encoding.",
+        ));
+    }
+    Ok(())
+}
+
+/// The answer to HEAD: the same head, no body. A length that is known stays known.
+fn keep_head_only(reply: &mut Reply) {
+    let body = std::mem::replace(reply.body_mut(), Body::empty());
+    if let Body::Full(bytes) = body
+        && reply.status() != StatusCode::NO_CONTENT
+        && reply.status() != StatusCode::NOT_MODIFIED
+        && !reply.headers().contains_key(header::CONTENT_LENGTH)
+    {
+        respond::insert(reply.headers_mut(), header::CONTENT_LENGTH, bytes.len());
+    }
+    if reply.status().is_client_error() || reply.status().is_server_error() {
+        reply.headers_mut().remove(header::CONTENT_TYPE);
+    }
+}

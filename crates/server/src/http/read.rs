@@ -1,0 +1,104 @@
+//! `GET {stream}` and `HEAD {stream}`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use headwater_core::refusal::Refusal;
+use headwater_core::stream::read::{Beyond, Facts, Start};
+use headwater_core::wire::accept::Representation;
+use headwater_core::wire::headers::{self as h, Fields};
+use headwater_core::wire::query::{Live, ReadQuery};
+use http::header;
+use http::request::Parts;
+
+use super::body::Body;
+use super::page::{Page, lifetime_headers, page_headers, stream_headers};
+use super::respond::{self, Answer, Reply};
+use super::{App, Place, long_poll, sse};
+
+pub(super) async fn read(app: &Arc<App>, head: &Parts, place: Place) -> Answer {
+    let facts = app.facts(&place.name).await?;
+    let query = ReadQuery::parse(head.uri.query())?;
+    let start = facts.start(query.start.as_ref())?;
+    if query.max_records.is_some() && !facts.is_json() {
+        return Err(Refusal::RecordsNeedJson.into());
+    }
+    match query.live {
+        None => catch_up(app, head, &facts, &start, query.max_records).await,
+        Some(Live::LongPoll) => long_poll::read(app, head, facts, start, query).await,
+        Some(Live::Sse) => sse::read(app, head, facts, start, query).await,
+    }
+}
+
+async fn catch_up(
+    app: &Arc<App>,
+    head: &Parts,
+    facts: &Facts,
+    start: &Start,
+    max_records: Option<u64>,
+) -> Answer {
+    match start {
+        Start::Now => {
+            app.engine.renew(facts);
+            Ok(nothing_new(head, facts))
+        }
+        Start::Beyond(beyond) => {
+            app.engine.renew(facts);
+            let mut reply = nothing_new(head, facts);
+            respond::insert(reply.headers_mut(), h::STREAM_NEXT_OFFSET, beyond);
+            Ok(reply)
+        }
+        Start::At(_) | Start::Record(_) => {
+            let from = app.place(facts, start).await?;
+            let page = app.page(facts, from, max_records).await?;
+            app.page_reply(head, facts, page).await
+        }
+    }
+}
+
+/// The empty answer at the tail: it is about a moment, so it has no tag and nobody may keep it.
+fn nothing_new(head: &Parts, facts: &Facts) -> Reply {
+    let tail = (facts.tail, facts.next);
+    let representation = if facts.is_json() {
+        Fields(&head.headers).representation()
+    } else {
+        Representation::Array
+    };
+    let body = match representation {
+        Representation::Array if facts.is_json() => Bytes::from_static(b"[]"),
+        _ => Bytes::new(),
+    };
+    let mut reply = http::Response::new(Body::Full(body));
+    page_headers(reply.headers_mut(), facts, Page { from: tail, to: tail }, representation);
+    reply
+}
+
+/// `HEAD {stream}`: metadata. It does not renew the TTL window.
+pub(super) async fn head(app: &Arc<App>, place: &Place) -> Answer {
+    let facts = app.facts(&place.name).await?;
+    let mut reply = http::Response::new(Body::empty());
+    let headers = reply.headers_mut();
+    respond::insert(headers, header::CONTENT_TYPE, facts.content.as_str());
+    respond::insert(headers, h::STREAM_NEXT_OFFSET, facts.tail);
+    headers.insert(header::CACHE_CONTROL, respond::NO_STORE);
+    if facts.closed {
+        headers.insert(h::STREAM_CLOSED, respond::TRUE);
+    }
+    lifetime_headers(headers, &facts);
+    stream_headers(headers, &facts);
+    if facts.is_json() {
+        respond::insert(headers, h::STREAM_RECORD_NEXT, facts.next);
+    }
+    Ok(reply)
+}
+
+impl App {
+    /// What a live reader learns at `offset` when it looks again: the place to read from, or
+    /// nothing while the offset still lies beyond the tail.
+    pub(super) fn reached(facts: &Facts, waiting_for: &Beyond) -> Option<Start> {
+        match waiting_for {
+            Beyond::Offset(offset) if *offset <= facts.tail => Some(Start::At(*offset)),
+            Beyond::Offset(_) | Beyond::Never(_) => None,
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The one place where answers get their final form: common headers, and the problem body of
+//! every refusal and failure (`extensions.md` §1, Errors).
+
+use bytes::Bytes;
+use headwater_core::refusal::Refusal;
+use headwater_core::state::Snapshot;
+use headwater_core::wire::cors;
+use headwater_core::wire::headers as h;
+use headwater_core::wire::invalid::Invalid;
+use headwater_core::wire::path::{self, PathError, Resource, Target};
+use headwater_core::wire::problem::{self, Effect, Problem};
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+
+use super::body::Body;
+use crate::engine::{self, Fault};
+
+/// An answer.
+pub(crate) type Reply = Response<Body>;
+
+/// What a handler returns.
+pub(crate) type Answer = Result<Reply, Failure>;
+
+/// Seconds after which a refused client should try again.
+const RETRY_AFTER_SECONDS: &str = "1";
+
+/// An answer that is not a success.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The protocol says no.
+    Refused(Refusal),
+    /// The server says no, or cannot.
+    Problem(Box<Problem>, HeaderMap),
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<Invalid> for Failure {
+    fn from(invalid: Invalid) -> Self {
+        Self::Refused(invalid.into())
+    }
+}
+
+impl From<PathError> for Failure {
+    fn from(error: PathError) -> Self {
+        match error {
+            PathError::Invalid(invalid) => invalid.into(),
+            PathError::Unknown { detail } => {
+                Self::problem(StatusCode::NOT_FOUND, "NOT_FOUND", "No such resource", detail)
+            }
+        }
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        let (status, code, title, detail) = if fault.is_full() {
+            (
+                StatusCode::INSUFFICIENT_STORAGE,
+                "DISK_FULL",
+                "No room on the disk",
+                "Nothing was changed. Delete streams, advance retention or add disk space, then \
+                 send the request again.",
+            )
+        } else if fault.is_damage() {
+            (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "DATA_DAMAGED",
+                "Stored bytes are damaged",
+                "A checksum does not match what was written. Other data is not affected.",
+            )
+        } else {
+            (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "UNAVAILABLE",
+                "The server cannot answer",
+                "The server is stopping or its storage has failed.",
+            )
+        };
+        tracing::error!(%fault, code, "a request failed");
+        let mut problem = Problem::new(status, code, title, detail);
+        problem.effect = Some(match fault.effect {
+            engine::Effect::NotApplied => Effect::NotApplied,
+            engine::Effect::Unknown => Effect::Unknown,
+        });
+        Self::Problem(Box::new(problem), HeaderMap::new())
+    }
+}
+
+impl From<headwater_storage::Error> for Failure {
+    fn from(error: headwater_storage::Error) -> Self {
+        Fault::from(error).into()
+    }
+}
+
+impl Failure {
+    /// A problem without further members.
+    pub(crate) fn problem(
+        status: StatusCode,
+        code: &'static str,
+        title: &'static str,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::Problem(Box::new(Problem::new(status, code, title, detail)), HeaderMap::new())
+    }
+
+    /// A limit was exceeded.
+    pub(crate) fn limit(
+        status: StatusCode,
+        code: &'static str,
+        title: &'static str,
+        detail: String,
+        limit: u64,
+    ) -> Self {
+        let mut problem = Problem::new(status, code, title, detail);
+        problem.limit = Some(limit);
+        Self::Problem(Box::new(problem), HeaderMap::new())
+    }
+
+    /// Too many bodies are in flight.
+    pub(crate) fn overloaded() -> Self {
+        let problem = Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "OVERLOADED",
+            "Too much at once",
+            "The request bodies now in memory have reached body_bytes_in_flight_max.",
+        );
+        let mut headers = HeaderMap::new();
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
+        Self::Problem(Box::new(problem), headers)
+    }
+
+    /// The client stopped sending.
+    pub(crate) fn body_timeout() -> Self {
+        Self::problem(
+            StatusCode::REQUEST_TIMEOUT,
+            "BODY_TIMEOUT",
+            "The body did not arrive",
+            "No byte of the body arrived within body_timeout.",
+        )
+    }
+
+    /// The body ended early, or its framing is broken.
+    pub(crate) fn broken_body(error: &hyper::Error) -> Self {
+        let detail = if error.is_incomplete_message() {
+            "The connection ended before the body did."
+        } else {
+            "The framing of the body is broken."
+        };
+        Self::problem(StatusCode::BAD_REQUEST, "BROKEN_BODY", "The body is not whole", detail)
+    }
+
+    /// The method does not exist on this resource.
+    pub(crate) fn method(allow: &'static str) -> Self {
+        let problem = Problem::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "METHOD_NOT_ALLOWED",
+            "No such method here",
+            format!("This resource takes {allow}."),
+        );
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+        Self::Problem(Box::new(problem), headers)
+    }
+
+    /// The final form. `target` is what the request was about, for links.
+    pub(crate) fn reply(self, target: Option<&Target<'_>>) -> Reply {
+        match self {
+            Self::Problem(problem, headers) => write(&problem, headers),
+            Self::Refused(refusal) => {
+                let code = refusal.code();
+                let mut problem =
+                    Problem::new(code.status, code.code, code.title, refusal.to_string());
+                problem.limit = refusal.limit();
+                let mut headers = facts(&refusal);
+                if let (Refusal::Trimmed { .. }, Some(Target::Stream { surface, name, .. })) =
+                    (&refusal, target)
+                {
+                    let path = path::encode(*surface, name, &Resource::Bootstrap);
+                    insert(&mut headers, header::LINK, format!("<{path}>; rel=\"bootstrap\""));
+                }
+                write(&problem, headers)
+            }
+        }
+    }
+}
+
+fn write(problem: &Problem, mut headers: HeaderMap) -> Reply {
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(problem::MEDIA_TYPE));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let mut reply = Response::new(Body::Full(problem.to_json()));
+    *reply.status_mut() = problem.status;
+    *reply.headers_mut() = headers;
+    reply
+}
+
+/// The headers that the protocol asks for on a refusal.
+fn facts(refusal: &Refusal) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    match refusal {
+        Refusal::StreamClosed { tail } => {
+            headers.insert(h::STREAM_CLOSED, TRUE);
+            insert(&mut headers, h::STREAM_NEXT_OFFSET, tail);
+        }
+        Refusal::ProducerFenced { current } => {
+            insert(&mut headers, h::PRODUCER_EPOCH, current);
+        }
+        Refusal::ProducerGap { expected, received } => {
+            insert(&mut headers, h::PRODUCER_EXPECTED_SEQ, expected);
+            insert(&mut headers, h::PRODUCER_RECEIVED_SEQ, received);
+        }
+        Refusal::ProducerLimit { .. } => {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("3600"));
+        }
+        Refusal::RecordMismatch { next, tail } => {
+            insert(&mut headers, h::STREAM_RECORD_NEXT, next);
+            insert(&mut headers, h::STREAM_NEXT_OFFSET, tail);
+        }
+        Refusal::Trimmed { retained, tail, snapshot } => {
+            insert(&mut headers, h::STREAM_RETAINED_OFFSET, retained);
+            insert(&mut headers, h::STREAM_NEXT_OFFSET, tail);
+            if let Some(snapshot) = snapshot {
+                insert(&mut headers, h::STREAM_SNAPSHOT_OFFSET, snapshot);
+            }
+        }
+        Refusal::BeyondTail { tail } => insert(&mut headers, h::STREAM_NEXT_OFFSET, tail),
+        Refusal::RetentionBackwards { retained } => {
+            insert(&mut headers, h::STREAM_RETAINED_OFFSET, retained);
+        }
+        Refusal::SnapshotMatchFailed(Some(visible))
+        | Refusal::SnapshotStale(visible)
+        | Refusal::SnapshotConflict(visible) => snapshot(&mut headers, visible),
+        _ => {}
+    }
+    headers
+}
+
+/// `true`.
+pub(crate) const TRUE: HeaderValue = HeaderValue::from_static("true");
+
+/// `no-store`.
+pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// Sets a header to something that prints as visible ASCII.
+#[expect(clippy::needless_pass_by_value, reason = "most callers have a number or an offset")]
+pub(crate) fn insert(headers: &mut HeaderMap, name: HeaderName, value: impl ToString) {
+    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(value.to_string())) {
+        headers.insert(name, value);
+    }
+}
+
+/// Names the visible snapshot.
+pub(crate) fn snapshot(headers: &mut HeaderMap, visible: &Snapshot) {
+    insert(headers, h::STREAM_SNAPSHOT_OFFSET, visible.offset);
+    insert(headers, h::STREAM_SNAPSHOT_DIGEST, visible.digest);
+}
+
+/// An answer without a body.
+pub(crate) fn status(status: StatusCode) -> Reply {
+    let mut reply = Response::new(Body::empty());
+    *reply.status_mut() = status;
+    reply
+}
+
+/// A JSON answer that nobody may cache.
+pub(crate) fn json(status: StatusCode, value: &serde_json::Value) -> Reply {
+    let mut reply = Response::new(Body::Full(value.to_string().into()));
+    *reply.status_mut() = status;
+    let headers = reply.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
+    reply
+}
+
+/// The answer to `OPTIONS`.
+pub(crate) fn preflight() -> Reply {
+    let mut reply = status(StatusCode::NO_CONTENT);
+    let headers = reply.headers_mut();
+    let list = HeaderValue::from_static;
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, list(cors::ALLOW_METHODS));
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, list(cors::ALLOW_HEADERS));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, list("86400"));
+    reply
+}
+
+/// What every answer carries (base protocol §1 and §12).
+pub(crate) fn common(headers: &mut HeaderMap) {
+    const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CORP, HeaderValue::from_static("cross-origin"));
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(
+        header::ACCESS_CONTROL_EXPOSE_HEADERS,
+        HeaderValue::from_static(cors::EXPOSE_HEADERS),
+    );
+}

@@ -1,0 +1,257 @@
+//! `{stream}/snapshot` and `{stream}/snapshot/{offset}` (`extensions.md` §4). A body streams to
+//! storage and is hashed on the way; no more than a piece of it is ever in memory.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use headwater_core::command::{Command, PublishReceipt, Receipt, StoredBlob};
+use headwater_core::content::ContentType;
+use headwater_core::ids::BlobId;
+use headwater_core::refusal::Refusal;
+use headwater_core::state::{Digest, Snapshot};
+use headwater_core::stream::snapshot::Publish;
+use headwater_core::wire::etag::ETag;
+use headwater_core::wire::headers::{self as h, Fields};
+use headwater_core::wire::path::{self, Resource, Surface};
+use headwater_core::wire::query::OffsetToken;
+use headwater_core::wire::range::ByteRange;
+use headwater_storage::{BlobReader, BlobWriter};
+use http::request::Parts;
+use http::{HeaderValue, Response, StatusCode, header};
+use hyper::body::Incoming;
+
+use super::body::{Body, Pieces, check_declared};
+use super::locate::{ATTEMPTS_MAX, blocking};
+use super::respond::{self, Answer, Failure, Reply};
+use super::retention::target;
+use super::{App, Place, check_encoding};
+use crate::engine::Outcome;
+use crate::random;
+
+/// A body is handed to storage in pieces of about this size.
+const PIECE_BYTES: usize = 256 * 1024;
+
+pub(super) async fn publish(
+    app: &Arc<App>,
+    head: &Parts,
+    body: Incoming,
+    place: Place,
+    at: Option<&str>,
+) -> Answer {
+    let fields = Fields(&head.headers);
+    let target = target(head, at)?;
+    let content = fields.content_type()?.unwrap_or_default();
+    let expected = fields.snapshot_match()?;
+    check_encoding(head)?;
+    check_declared(&head.headers, app.config.snapshot_bytes_max)?;
+    let mut publish = Publish {
+        name: place.name.clone(),
+        target,
+        evidence: None,
+        // What is no text is no digest, and matches none.
+        expected: expected.map(|value| String::from_utf8_lossy(value).into_owned()),
+        content,
+        blob: None,
+        retain: place.surface == Surface::Ds,
+    };
+    decide(app, &mut publish).await?;
+    let stored = store(app, &publish.content, body).await?;
+    let blob = stored.blob;
+    publish.blob = Some(stored);
+    let decided = decide(app, &mut publish).await;
+    let taken = matches!(&decided, Ok(Some(receipt)) if receipt.snapshot.blob == blob);
+    // After a fault it is unknown whether the log names the body: the next start will know.
+    if !taken && !matches!(decided, Err(Failure::Problem(..))) {
+        let engine = Arc::clone(&app.engine);
+        blocking(move || engine.store().blobs().remove(blob)).await?;
+    }
+    let Some(receipt) = decided? else { unreachable!("a publish with a body is decided") };
+    Ok(reply(&receipt))
+}
+
+/// Decides with fresh evidence; without a body, whether the head alone would be refused.
+async fn decide(app: &Arc<App>, publish: &mut Publish) -> Result<Option<PublishReceipt>, Failure> {
+    for _ in 0..ATTEMPTS_MAX {
+        let facts = app.facts(&publish.name).await?;
+        publish.evidence = app.evidence(&facts, publish.target).await?;
+        match app.engine.submit(&Command::Publish(publish.clone()))?.wait().await? {
+            Outcome::Stale => {}
+            Outcome::Refused(refusal) => return Err(refusal.into()),
+            Outcome::Accepted(Receipt::Published(receipt)) => return Ok(Some(receipt)),
+            Outcome::Accepted(_) => return Ok(None),
+        }
+    }
+    Err(Failure::overloaded())
+}
+
+/// Stores a body under a name of its own.
+async fn store(
+    app: &Arc<App>,
+    content: &ContentType,
+    body: Incoming,
+) -> Result<StoredBlob, Failure> {
+    let blob = BlobId(random::id());
+    let engine = Arc::clone(&app.engine);
+    let mut writer = blocking(move || engine.store().blobs().create(blob)).await?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&(content.as_str().len() as u64).to_le_bytes());
+    hasher.update(content.as_str().as_bytes());
+    let mut pieces = Pieces::new(app, body, app.config.snapshot_bytes_max);
+    let mut buffer = BytesMut::with_capacity(PIECE_BYTES);
+    while let Some(piece) = pieces.next().await? {
+        buffer.extend_from_slice(&piece);
+        if buffer.len() >= PIECE_BYTES {
+            (writer, hasher) = write(writer, hasher, buffer.split().freeze()).await?;
+        }
+    }
+    let (writer, hasher) = write(writer, hasher, buffer.freeze()).await?;
+    let len = blocking(move || writer.finish()).await?;
+    Ok(StoredBlob { blob, len, digest: Digest(*hasher.finalize().as_bytes()) })
+}
+
+async fn write(
+    mut writer: BlobWriter,
+    mut hasher: blake3::Hasher,
+    bytes: Bytes,
+) -> Result<(BlobWriter, blake3::Hasher), Failure> {
+    blocking(move || {
+        hasher.update(&bytes);
+        writer.write(&bytes)?;
+        Ok((writer, hasher))
+    })
+    .await
+}
+
+fn reply(receipt: &PublishReceipt) -> Reply {
+    let mut reply = respond::status(StatusCode::NO_CONTENT);
+    let headers = reply.headers_mut();
+    respond::insert(headers, h::STREAM_NEXT_OFFSET, receipt.tail);
+    respond::snapshot(headers, &receipt.snapshot);
+    respond::insert(headers, h::STREAM_RETAINED_OFFSET, receipt.retained);
+    reply
+}
+
+/// `GET {stream}/snapshot`: where the visible snapshot is.
+pub(super) async fn redirect(app: &Arc<App>, place: &Place) -> Answer {
+    let facts = app.facts(&place.name).await?;
+    let snapshot = facts.snapshot.as_ref().ok_or(Refusal::SnapshotNotFound)?;
+    let resource = Resource::SnapshotAt(snapshot.offset.to_string());
+    let mut reply = respond::status(StatusCode::TEMPORARY_REDIRECT);
+    let headers = reply.headers_mut();
+    let location = path::encode(place.surface, &place.name, &resource);
+    respond::insert(headers, header::LOCATION, location);
+    respond::snapshot(headers, snapshot);
+    headers.insert(header::CACHE_CONTROL, respond::NO_STORE);
+    app.engine.renew(&facts);
+    Ok(reply)
+}
+
+/// `GET {stream}/snapshot/{offset}`.
+pub(super) async fn get(app: &Arc<App>, head: &Parts, place: &Place, at: &str) -> Answer {
+    let facts = app.facts(&place.name).await?;
+    let token = OffsetToken::parse_position(at)?;
+    let snapshot = facts
+        .snapshot
+        .as_ref()
+        .filter(|snapshot| token == OffsetToken::At(snapshot.offset))
+        .ok_or(Refusal::SnapshotNotFound)?;
+    let etag = ETag::of_digest(&snapshot.digest.to_string());
+    let fields = Fields(&head.headers);
+    let mut reply = Response::new(Body::empty());
+    let headers = reply.headers_mut();
+    respond::insert(headers, header::CONTENT_TYPE, snapshot.content.as_str());
+    respond::insert(headers, header::ETAG, &etag);
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    respond::snapshot(headers, snapshot);
+    respond::insert(headers, h::STREAM_NEXT_OFFSET, snapshot.offset);
+    respond::insert(headers, h::STREAM_UP_TO_DATE, facts.tail == snapshot.offset);
+    if fields.if_none_match(&etag) {
+        *reply.status_mut() = StatusCode::NOT_MODIFIED;
+        app.engine.renew(&facts);
+        return Ok(reply);
+    }
+    let range = fields.range(snapshot.len, &etag);
+    if let Some(range) = range.content_range(snapshot.len) {
+        respond::insert(headers, header::CONTENT_RANGE, range);
+    }
+    let (status, start, end) = match range {
+        ByteRange::Full => (StatusCode::OK, 0, snapshot.len),
+        ByteRange::Part { start, end } => (StatusCode::PARTIAL_CONTENT, start, end),
+        ByteRange::Unsatisfiable => {
+            *reply.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
+            return Err(unsatisfiable(reply, snapshot.len));
+        }
+    };
+    respond::insert(headers, header::CONTENT_LENGTH, end - start);
+    *reply.status_mut() = status;
+    if head.method == http::Method::GET {
+        let reader = app.open_blob(snapshot).await?;
+        *reply.body_mut() = Body::pieces(blob_pieces(reader, start, end));
+        app.engine.renew(&facts);
+    }
+    Ok(reply)
+}
+
+fn unsatisfiable(mut reply: Reply, len: u64) -> Failure {
+    let failure = Failure::problem(
+        StatusCode::RANGE_NOT_SATISFIABLE,
+        "RANGE_NOT_SATISFIABLE",
+        "No such range",
+        format!("The snapshot has {len} bytes."),
+    );
+    match failure {
+        Failure::Problem(problem, _) => {
+            let mut headers = std::mem::take(reply.headers_mut());
+            headers.remove(header::ETAG);
+            Failure::Problem(problem, headers)
+        }
+        refused @ Failure::Refused(_) => refused,
+    }
+}
+
+/// `DELETE {stream}/snapshot/{offset}`: the visible one is needed, and there is no other.
+pub(super) async fn delete(app: &Arc<App>, place: &Place, at: &str) -> Answer {
+    let facts = app.facts(&place.name).await?;
+    let token = OffsetToken::parse_position(at)?;
+    match &facts.snapshot {
+        Some(snapshot) if token == OffsetToken::At(snapshot.offset) => {
+            Err(Refusal::SnapshotVisible.into())
+        }
+        _ => Err(Refusal::SnapshotNotFound.into()),
+    }
+}
+
+impl App {
+    /// Opens a snapshot's body. Once open, it stays readable even when it is superseded.
+    pub(super) async fn open_blob(&self, snapshot: &Snapshot) -> Result<BlobReader, Failure> {
+        let (engine, blob) = (Arc::clone(&self.engine), snapshot.blob);
+        blocking(move || engine.store().blobs().open(blob)).await
+    }
+}
+
+/// The bytes of a blob from `start` to `end`, as fast as the client takes them.
+pub(super) fn blob_pieces(
+    reader: BlobReader,
+    start: u64,
+    end: u64,
+) -> impl futures_util::Stream<Item = io::Result<Bytes>> + Send {
+    stream::unfold(Some((reader, start)), move |state| async move {
+        let (reader, at) = state.filter(|(_, at)| *at < end)?;
+        let max = usize::try_from(end - at).unwrap_or(usize::MAX).min(PIECE_BYTES);
+        let read = blocking(move || {
+            let bytes = reader.read(at, max)?;
+            Ok((reader, bytes))
+        });
+        match read.await {
+            Ok((reader, bytes)) if !bytes.is_empty() => {
+                let next = at + bytes.len() as u64;
+                Some((Ok(bytes), Some((reader, next))))
+            }
+            // Cut, so that what is missing does not look like the end.
+            _ => Some((Err(io::Error::other("the snapshot could not be read on")), None)),
+        }
+    })
+}

@@ -1,0 +1,12 @@
+//! The only place with sockets, tasks and time; it moves data between the core, which knows the
+//! protocol, and storage, which keeps the bytes.
+
+pub mod clock;
+pub mod config;
+pub mod engine;
+mod http;
+mod net;
+mod random;
+mod run;
+
+pub use run::{RunError, run};

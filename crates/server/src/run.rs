@@ -1,0 +1,186 @@
+//! One server from start to end: open the data directory, listen, serve, drain, seal.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use headwater_core::command::Command;
+use headwater_core::ids::BucketId;
+use headwater_storage::{Error, Kind, Options, OsDisk};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::clock::SystemClock;
+use crate::config::Config;
+use crate::engine::{Engine, Fault, OnFailure, OpenError, Outcome, Seams, Threads};
+use crate::http::App;
+use crate::{net, random};
+
+/// The process cannot go on, and recovery at the next start is the only way back.
+const EXIT_STOPPED: u8 = 6;
+
+/// Why a server did not start, or ended other than by a drain.
+#[derive(Debug)]
+pub enum RunError {
+    /// The data directory cannot be opened.
+    Open(OpenError),
+    /// The address cannot be listened on.
+    Listen(SocketAddr, io::Error),
+    /// A setting does not make sense.
+    Config(String),
+    /// The operating system refused a thread or a signal handler.
+    System(io::Error),
+    /// The bucket to begin with could not be created.
+    Bucket(Fault),
+    /// The log could not be sealed.
+    Seal(Error),
+}
+
+impl RunError {
+    /// The exit code of a process that ends because of this.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Open(OpenError(error)) => match error.kind {
+                Kind::Corrupt => 7,
+                Kind::Format | Kind::Locked => 2,
+                _ => 1,
+            },
+            Self::Config(_) => 2,
+            Self::Seal(_) => EXIT_STOPPED,
+            Self::Listen(..) | Self::System(_) | Self::Bucket(_) => 1,
+        }
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open(error) => error.fmt(f),
+            Self::Listen(address, _) => write!(f, "cannot listen on {address}"),
+            Self::Config(what) => f.write_str(what),
+            Self::System(_) => f.write_str("the operating system refused what a server needs"),
+            Self::Bucket(_) => f.write_str("cannot create the first bucket"),
+            Self::Seal(_) => f.write_str("cannot seal the log"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Open(error) => error.source(),
+            Self::Listen(_, error) | Self::System(error) => Some(error),
+            Self::Bucket(fault) => Some(fault),
+            Self::Seal(error) => Some(error),
+            Self::Config(_) => None,
+        }
+    }
+}
+
+/// Runs a server until SIGTERM or SIGINT has drained it. `ready` is called once it listens. A
+/// second signal ends the process at once, and so does a failed write or sync of the log.
+pub fn run(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), RunError> {
+    let bucket = match &config.bucket {
+        Some(id) => Some(BucketId::parse(id).map_err(|bad| RunError::Config(bad.rule.into()))?),
+        None => None,
+    };
+    let engine = open(&config)?;
+    let threads = Threads::start(&engine, stop_the_process()).map_err(RunError::System)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(RunError::System)?;
+    let served = runtime.block_on(serve(&engine, config, bucket, ready));
+    // Requests that are still waiting are cut here: nothing may touch the log after its seal.
+    runtime.shutdown_background();
+    threads.stop().map_err(RunError::Seal)?;
+    served
+}
+
+fn open(config: &Config) -> Result<Arc<Engine>, RunError> {
+    let disk = OsDisk::open(&config.data_dir).map_err(|error| RunError::Open(OpenError(error)))?;
+    let seams = Seams {
+        disk: Arc::new(disk),
+        clock: Box::new(SystemClock::new()),
+        log_id: random::id(),
+        directory_id: random::id(),
+    };
+    let options = Options {
+        log_file_bytes: config.log_file_bytes,
+        disk_reserve: config.disk_reserve,
+        replay_bytes_max: config.replay_bytes_max,
+        ..Options::default()
+    };
+    Engine::open(seams, options).map_err(RunError::Open)
+}
+
+async fn serve(
+    engine: &Arc<Engine>,
+    config: Config,
+    bucket: Option<BucketId>,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<(), RunError> {
+    let mut signals = Signals::new().map_err(RunError::System)?;
+    if let Some(bucket) = bucket {
+        create(engine, bucket).await.map_err(RunError::Bucket)?;
+    }
+    let address = config.listen;
+    let refused = |error| RunError::Listen(address, error);
+    let listener = TcpListener::bind(address).await.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    let (drain, draining) = watch::channel(false);
+    let config = Config { listen: address, ..config };
+    let app = App::new(Arc::clone(engine), config, draining.clone());
+    let server = tokio::spawn(net::serve(app, listener, draining));
+    tracing::info!(%address, "listening");
+    ready(address);
+    signals.next().await;
+    tracing::info!("draining");
+    drain.send_replace(true);
+    tokio::select! {
+        ended = server => {
+            if ended.is_err() {
+                tracing::error!("the server had panicked");
+            }
+        }
+        () = signals.next() => tracing::warn!("a second signal: ending at once"),
+    }
+    Ok(())
+}
+
+async fn create(engine: &Engine, bucket: BucketId) -> Result<(), Fault> {
+    // That it exists already is as good.
+    let _outcome: Outcome = engine.submit(&Command::CreateBucket(bucket))?.wait().await?;
+    Ok(())
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let (terminate, interrupt) = (SignalKind::terminate(), SignalKind::interrupt());
+        Ok(Self { terminate: signal(terminate)?, interrupt: signal(interrupt)? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// What is applied cannot be undone, and the kernel may have dropped what a failed sync was to
+/// keep: only a new process that reads the log again knows the truth.
+#[expect(clippy::exit, reason = "a failed log must take the process with it")]
+fn stop_the_process() -> OnFailure {
+    Arc::new(|error| {
+        tracing::error!(%error, "the log has failed; the process stops");
+        std::process::exit(i32::from(EXIT_STOPPED));
+    })
+}
