@@ -1,0 +1,76 @@
+//! One binary: serve, use, inspect.
+//!
+//! One file per verb: its arguments, its examples and what it does. What the verbs share lies in
+//! [`client`] (one HTTP request), [`failure`] (what went wrong, and the exit code) and [`screen`]
+//! (what goes where). Data goes to stdout, talk to stderr.
+
+mod address;
+mod append;
+mod args;
+mod attrs;
+mod bootstrap;
+mod bucket;
+mod client;
+mod close;
+mod confirm;
+mod create;
+mod delete;
+mod dev;
+mod failure;
+mod fork;
+mod head;
+mod hint;
+mod input;
+mod interrupt;
+mod json;
+mod listing;
+mod logging;
+mod ls;
+mod multipart;
+mod read;
+mod receipt;
+mod retain;
+mod screen;
+mod serve;
+mod settings;
+mod snapshot;
+mod sse;
+mod tail;
+mod units;
+
+use std::process::ExitCode;
+
+use args::{Cli, Verb};
+use clap::Parser as _;
+use failure::Outcome;
+use screen::Screen;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let screen = Screen::new(cli.color);
+    match run(cli.verb, screen) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(screen),
+    }
+}
+
+fn run(verb: Verb, screen: Screen) -> Outcome {
+    match verb {
+        Verb::Serve(args) => serve::run(args, screen),
+        Verb::Dev(args) => dev::run(args, screen),
+        Verb::Bucket(args) => bucket::run(args, screen),
+        Verb::Create(args) => create::run(&args, screen),
+        Verb::Append(args) => append::run(&args, screen),
+        Verb::Read(args) => read::run(&args, screen),
+        Verb::Tail(args) => tail::run(args),
+        Verb::Head(args) => head::run(&args, screen),
+        Verb::Close(args) => close::run(&args, screen),
+        Verb::Delete(args) => delete::run(&args),
+        Verb::Fork(args) => fork::run(&args, screen),
+        Verb::Ls(args) => ls::run(&args, screen),
+        Verb::Snapshot(args) => snapshot::run(args, screen),
+        Verb::Retain(args) => retain::run(&args, screen),
+        Verb::Bootstrap(args) => bootstrap::run(&args),
+        Verb::Attrs(args) => attrs::run(args),
+    }
+}

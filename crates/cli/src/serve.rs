@@ -1,0 +1,77 @@
+//! `headwater serve`: the server.
+
+use std::error::Error;
+use std::io;
+use std::net::SocketAddr;
+
+use headwater_server::RunError;
+use headwater_server::config::Config;
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::logging::{self, LogArgs};
+use crate::screen::{Screen, print};
+use crate::settings::{Place, Settings};
+
+/// Run the server.
+///
+/// Prints one line on stdout once it takes requests: `listening on http://ADDRESS:PORT`. SIGTERM or
+/// SIGINT end it after the requests in flight. Every acknowledged write is on disk (fdatasync)
+/// before its answer.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    log: LogArgs,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  headwater serve --listen 127.0.0.1:4437 --data-dir /var/lib/headwater
+  headwater serve --listen 0.0.0.0:80 --data-dir /data --public-url https://streams.example.com
+  HEADWATER_MAX_APPEND_SIZE=64MiB headwater serve --data-dir /data";
+
+pub(crate) fn run(args: Args, screen: Screen) -> Outcome {
+    logging::start(&args.log, screen)?;
+    serve(args.settings.into_config(args.place), screen, |_| {})
+}
+
+/// Serves until told to stop. `welcome` runs once requests are taken.
+pub(crate) fn serve(config: Config, screen: Screen, welcome: impl FnOnce(SocketAddr)) -> Outcome {
+    let asked = config.listen;
+    headwater_server::run(config, |bound| {
+        if let Err(failure) = print(format!("listening on http://{bound}\n").as_bytes()) {
+            // The server is of use without its line.
+            failure.report(screen);
+        }
+        welcome(bound);
+    })
+    .map_err(|error| stopped(&error, asked))
+}
+
+fn stopped(error: &RunError, asked: SocketAddr) -> Failure {
+    let exit = Exit::Server(error.exit_code());
+    let failure = match error.source() {
+        Some(cause) => Failure::because(exit, error.to_string(), cause),
+        None => Failure::new(exit, error.to_string()),
+    };
+    match kind_of(error) {
+        Some(io::ErrorKind::AddrInUse) => failure.hint(format!(
+            "another process listens on {asked}; --listen names another address, port 0 any free \
+             port"
+        )),
+        Some(io::ErrorKind::PermissionDenied) if asked.port() < 1024 => failure
+            .hint("ports below 1024 are the administrator's; --listen names another".to_owned()),
+        _ => failure,
+    }
+}
+
+/// What the operating system said, if anything.
+fn kind_of(error: &RunError) -> Option<io::ErrorKind> {
+    std::iter::successors(error.source(), |&error| error.source())
+        .find_map(|error| error.downcast_ref::<io::Error>())
+        .map(io::Error::kind)
+}

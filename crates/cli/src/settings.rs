@@ -1,0 +1,260 @@
+//! Every setting of the server as a flag and an environment variable.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use headwater_server::config::Config;
+
+use crate::units::{Size, Span};
+
+/// What a flag that is not given means.
+static DEFAULTS: LazyLock<Config> = LazyLock::new(Config::default);
+
+/// Where the server listens and keeps its data.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Place {
+    /// Where to listen; port 0 picks a free one.
+    #[arg(
+        long,
+        env = "HEADWATER_LISTEN",
+        value_name = "ADDRESS",
+        default_value_t = DEFAULTS.listen
+    )]
+    pub(crate) listen: SocketAddr,
+
+    /// Where everything is stored; created if it is missing.
+    #[arg(
+        long,
+        env = "HEADWATER_DATA_DIR",
+        value_name = "DIR",
+        default_value = DEFAULTS.data_dir.as_os_str()
+    )]
+    pub(crate) data_dir: PathBuf,
+}
+
+/// The settings that `serve` has beyond its [`Place`].
+#[derive(Debug, clap::Args)]
+pub(crate) struct Settings {
+    /// Base of the absolute URLs in answers; without it the Host of the request is used.
+    #[arg(long, env = "HEADWATER_PUBLIC_URL", value_name = "URL")]
+    public_url: Option<String>,
+
+    /// A bucket to create at the start if it is missing.
+    #[arg(long, env = "HEADWATER_BUCKET", value_name = "BUCKET")]
+    bucket: Option<String>,
+
+    /// How long a long-poll waits for data before it answers 204.
+    #[arg(
+        long, env = "HEADWATER_LONG_POLL_TIMEOUT", value_name = "DURATION",
+        default_value_t = Span(DEFAULTS.long_poll_timeout), help_heading = TIMES
+    )]
+    long_poll_timeout: Span,
+
+    /// How long an SSE response lives, less up to a tenth at random.
+    #[arg(
+        long, env = "HEADWATER_SSE_MAX_DURATION", value_name = "DURATION",
+        default_value_t = Span(DEFAULTS.sse_max_duration), help_heading = TIMES
+    )]
+    sse_max_duration: Span,
+
+    /// How often an idle SSE response sends a comment line.
+    #[arg(
+        long, env = "HEADWATER_SSE_KEEP_ALIVE", value_name = "DURATION",
+        default_value_t = Span(DEFAULTS.sse_keep_alive), help_heading = TIMES
+    )]
+    sse_keep_alive: Span,
+
+    /// A client that takes no byte of a response for this long is cut.
+    #[arg(
+        long, env = "HEADWATER_SLOW_READER_TIMEOUT", value_name = "DURATION",
+        default_value_t = Span(DEFAULTS.slow_reader_timeout), help_heading = TIMES
+    )]
+    slow_reader_timeout: Span,
+
+    /// A bootstrap or snapshot response older than this is cut.
+    #[arg(
+        long, env = "HEADWATER_RESPONSE_MAX_DURATION", value_name = "DURATION",
+        default_value_t = Span(DEFAULTS.response_max_duration), help_heading = TIMES
+    )]
+    response_max_duration: Span,
+
+    /// How long a connection may take to send the head of a request, or sit idle.
+    #[arg(
+        long, env = "HEADWATER_HEADER_TIMEOUT", value_name = "DURATION",
+        default_value_t = Span(DEFAULTS.header_timeout), help_heading = TIMES
+    )]
+    header_timeout: Span,
+
+    /// How long the body of a request may make no progress (then 408).
+    #[arg(
+        long, env = "HEADWATER_BODY_TIMEOUT", value_name = "DURATION",
+        default_value_t = Span(DEFAULTS.body_timeout), help_heading = TIMES
+    )]
+    body_timeout: Span,
+
+    /// How long a shutdown waits for the requests in flight.
+    #[arg(
+        long, env = "HEADWATER_DRAIN_TIMEOUT", value_name = "DURATION",
+        default_value_t = Span(DEFAULTS.drain_timeout), help_heading = TIMES
+    )]
+    drain_timeout: Span,
+
+    /// The largest body of a create, an append or a batch (then 413).
+    #[arg(
+        long, env = "HEADWATER_MAX_APPEND_SIZE", value_name = "SIZE",
+        default_value_t = Size(DEFAULTS.append_bytes_max), help_heading = LIMITS
+    )]
+    max_append_size: Size,
+
+    /// The largest snapshot (then 413).
+    #[arg(
+        long, env = "HEADWATER_MAX_SNAPSHOT_SIZE", value_name = "SIZE",
+        default_value_t = Size(DEFAULTS.snapshot_bytes_max), help_heading = LIMITS
+    )]
+    max_snapshot_size: Size,
+
+    /// The largest head of a request (then 431).
+    #[arg(
+        long, env = "HEADWATER_MAX_HEADER_SIZE", value_name = "SIZE",
+        default_value_t = size(DEFAULTS.header_bytes_max), help_heading = LIMITS
+    )]
+    max_header_size: Size,
+
+    /// A page of a read ends at the first message boundary at which it has this many bytes.
+    #[arg(
+        long, env = "HEADWATER_READ_PAGE_SIZE", value_name = "SIZE",
+        default_value_t = Size(DEFAULTS.read_page_bytes), help_heading = LIMITS
+    )]
+    read_page_size: Size,
+
+    /// Bodies of requests in memory, over all connections (then 503).
+    #[arg(
+        long, env = "HEADWATER_MAX_BODY_MEMORY", value_name = "SIZE",
+        default_value_t = Size(DEFAULTS.body_bytes_in_flight_max), help_heading = LIMITS
+    )]
+    max_body_memory: Size,
+
+    /// Connections at a time; further ones wait.
+    #[arg(
+        long, env = "HEADWATER_MAX_CONNECTIONS", value_name = "COUNT",
+        default_value_t = DEFAULTS.connections_max, help_heading = LIMITS
+    )]
+    max_connections: usize,
+
+    /// Room allocated for one log file.
+    #[arg(
+        long, env = "HEADWATER_LOG_FILE_SIZE", value_name = "SIZE",
+        default_value_t = Size(DEFAULTS.log_file_bytes), help_heading = STORAGE
+    )]
+    log_file_size: Size,
+
+    /// Free disk space that writes of new data leave alone (then 507)
+    /// [default: the smaller of 256MiB and 5 % of the disk].
+    #[arg(long, env = "HEADWATER_DISK_RESERVE", value_name = "SIZE", help_heading = STORAGE)]
+    disk_reserve: Option<Size>,
+
+    /// A checkpoint is due when a restart would replay this much of the log.
+    #[arg(
+        long, env = "HEADWATER_REPLAY_MAX", value_name = "SIZE",
+        default_value_t = Size(DEFAULTS.replay_bytes_max), help_heading = STORAGE
+    )]
+    replay_max: Size,
+}
+
+const TIMES: &str = "Times";
+const LIMITS: &str = "Limits";
+const STORAGE: &str = "Storage";
+
+impl Settings {
+    /// The server's configuration. Names every field, so that a new one cannot be forgotten here.
+    pub(crate) fn into_config(self, place: Place) -> Config {
+        Config {
+            listen: place.listen,
+            data_dir: place.data_dir,
+            public_url: self.public_url,
+            bucket: self.bucket,
+            long_poll_timeout: self.long_poll_timeout.0,
+            sse_max_duration: self.sse_max_duration.0,
+            sse_keep_alive: self.sse_keep_alive.0,
+            slow_reader_timeout: self.slow_reader_timeout.0,
+            response_max_duration: self.response_max_duration.0,
+            header_timeout: self.header_timeout.0,
+            body_timeout: self.body_timeout.0,
+            drain_timeout: self.drain_timeout.0,
+            append_bytes_max: self.max_append_size.0,
+            snapshot_bytes_max: self.max_snapshot_size.0,
+            header_bytes_max: usize::try_from(self.max_header_size.0).unwrap_or(usize::MAX),
+            read_page_bytes: self.read_page_size.0,
+            body_bytes_in_flight_max: self.max_body_memory.0,
+            connections_max: self.max_connections,
+            log_file_bytes: self.log_file_size.0,
+            disk_reserve: self.disk_reserve.map(|size| size.0),
+            replay_bytes_max: self.replay_max.0,
+        }
+    }
+}
+
+fn size(bytes: usize) -> Size {
+    Size(u64::try_from(bytes).expect("a size in memory fits into 64 bits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Flags {
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        settings: Settings,
+    }
+
+    fn config(flags: &[&str]) -> Config {
+        let flags = Flags::try_parse_from([&["x"], flags].concat()).expect("valid flags");
+        flags.settings.into_config(flags.place)
+    }
+
+    #[test]
+    fn without_flags_every_setting_is_its_default() {
+        assert_eq!(config(&[]), Config::default());
+    }
+
+    #[test]
+    fn every_flag_reaches_its_own_setting() {
+        let seconds = std::time::Duration::from_secs;
+        let expected = Config {
+            listen: "[::1]:7".parse().unwrap(),
+            data_dir: "d".into(),
+            public_url: Some("https://x".into()),
+            bucket: Some("demo".into()),
+            long_poll_timeout: seconds(1),
+            sse_max_duration: seconds(2),
+            sse_keep_alive: seconds(3),
+            slow_reader_timeout: seconds(4),
+            response_max_duration: seconds(5),
+            header_timeout: seconds(6),
+            body_timeout: seconds(7),
+            drain_timeout: seconds(8),
+            append_bytes_max: 9,
+            snapshot_bytes_max: 10,
+            header_bytes_max: 11,
+            read_page_bytes: 12,
+            body_bytes_in_flight_max: 13,
+            connections_max: 14,
+            log_file_bytes: 15,
+            disk_reserve: Some(16),
+            replay_bytes_max: 17,
+        };
+        let flags = "--listen [::1]:7 --data-dir d --public-url https://x --bucket demo \
+            --long-poll-timeout 1s --sse-max-duration 2s --sse-keep-alive 3s \
+            --slow-reader-timeout 4s --response-max-duration 5s --header-timeout 6s \
+            --body-timeout 7s --drain-timeout 8s --max-append-size 9 --max-snapshot-size 10 \
+            --max-header-size 11 --read-page-size 12 --max-body-memory 13 --max-connections 14 \
+            --log-file-size 15 --disk-reserve 16 --replay-max 17";
+        let flags: Vec<&str> = flags.split_whitespace().collect();
+        assert_eq!(config(&flags), expected);
+    }
+}

@@ -1,0 +1,9 @@
+//! The binary from outside: what it prints, where, and how it exits.
+
+mod fake;
+mod follow;
+mod help;
+mod serving;
+mod streams;
+mod support;
+mod usage;
