@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::content::{ContentType, Mode};
 use crate::entry::Entry;
-use crate::ids::{BlobId, BucketId, Offset, Record, ShardNo, StreamId, StreamName, Timestamp};
+use crate::ids::{BlobId, BucketId, Lsn, Offset, Record, ShardNo, StreamId, StreamName, Timestamp};
 use crate::json::Messages;
 use crate::refusal::Refusal;
 use crate::state::{Digest, Now, Snapshot, State};
@@ -247,6 +247,35 @@ impl Command {
             Self::Retain(retain) => Some(&retain.name),
             Self::SetAttributes(set) => Some(&set.name),
             Self::CreateBucket(_) | Self::DeleteBucket(_) | Self::Renew(_) | Self::Purge(_) => None,
+        }
+    }
+
+    /// Every stream whose condition the decision may look at: the command's own, and the source of
+    /// a fork.
+    pub fn streams(&self) -> impl Iterator<Item = &StreamName> {
+        let source = match self {
+            Self::Create(create) => create.fork.as_ref().map(|fork| &fork.source),
+            _ => None,
+        };
+        self.stream().into_iter().chain(source)
+    }
+
+    /// The newest entry that a refusal or a repetition may have been decided from: the answer may
+    /// be given once the log is durable up to there. `view` is what the decision saw.
+    pub fn touched(&self, view: &View<'_>) -> Lsn {
+        let stream = |name: &StreamName| {
+            view.shard(name.shard()).map_or(Lsn::ZERO, |state| state.touched(name))
+        };
+        let bucket = |id: &BucketId| {
+            view.shard(id.shard()).map_or(Lsn::ZERO, |state| state.bucket_touched(id))
+        };
+        match self {
+            Self::CreateBucket(id) | Self::DeleteBucket(id) => bucket(id),
+            Self::Create(_) => {
+                let newest = self.streams().map(|name| stream(name).max(bucket(&name.bucket())));
+                newest.max().unwrap_or(Lsn::ZERO)
+            }
+            _ => self.stream().map_or(Lsn::ZERO, stream),
         }
     }
 

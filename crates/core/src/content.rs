@@ -264,7 +264,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_accepted_is_one_printable_line(text in "[a-z]{1,3}/[ -~\t\r\n\u{0}é;=\"]{0,12}") {
+        fn whatever_is_accepted_is_one_printable_line(
+            text in "[a-z]{1,3}/[ -~\t\r\n\u{0}é;=\"]{0,12}",
+        ) {
             if let Ok(parsed) = ContentType::parse(&text) {
                 let printable = |b: u8| b == b'\t' || (b' '..=b'~').contains(&b);
                 prop_assert!(parsed.as_str().bytes().all(printable));

@@ -2,10 +2,12 @@
 //! thing that changes a shard. An entry belongs to exactly one shard; entries that must happen
 //! together travel in one group.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use crate::ids::{BlobId, BucketId, Lsn, Offset, Record, ShardNo, StreamId, StreamName, Timestamp};
-use crate::state::{Bucket, Snapshot, State};
+use crate::state::{Snapshot, State};
 use crate::stream::append::Appended;
 use crate::stream::create::Created;
 
@@ -63,8 +65,9 @@ pub enum Entry {
         source: StreamId,
         /// The fork.
         fork: StreamId,
-        /// Where it was cut.
-        cut: Offset,
+        /// The offsets of the source that it inherits: from the earliest readable one then to
+        /// where it was cut.
+        inherited: Range<Offset>,
     },
     /// A stream lost a fork.
     ForkReleased {
@@ -158,45 +161,17 @@ impl State {
     pub fn apply(&mut self, entry: &Entry) -> Effects {
         debug_assert_eq!(entry.shard(), self.shard, "an entry reaches its own shard");
         match entry {
-            Entry::BucketCreated { bucket, at } => {
-                let record = Bucket { created_at: *at, ..Bucket::default() };
-                self.buckets.insert(bucket.clone(), record);
-                Effects::default()
-            }
-            Entry::BucketDeleted { bucket } => {
-                self.buckets.remove(bucket);
-                Effects::default()
-            }
-            Entry::Listed { name } => {
-                self.buckets.entry(name.bucket()).or_default().listed.insert(name.clone());
-                Effects::default()
-            }
-            Entry::Held { name } => {
-                if let Some(bucket) = self.buckets.get_mut(&name.bucket()) {
-                    bucket.listed.remove(name);
-                    bucket.held += 1;
-                }
-                Effects::default()
-            }
-            Entry::Unlisted { name, held } => {
-                if let Some(bucket) = self.buckets.get_mut(&name.bucket()) {
-                    if *held {
-                        bucket.held = bucket.held.saturating_sub(1);
-                    } else {
-                        bucket.listed.remove(name);
-                    }
-                }
-                Effects::default()
-            }
+            Entry::BucketCreated { bucket, at } => self.apply_bucket_created(bucket, *at),
+            Entry::BucketDeleted { bucket } => self.apply_bucket_deleted(bucket),
+            Entry::Listed { name } => self.apply_listed(name),
+            Entry::Held { name } => self.apply_held(name),
+            Entry::Unlisted { name, held } => self.apply_unlisted(name, *held),
             Entry::Created(created) => self.apply_created(created),
             Entry::Appended(appended) => self.apply_appended(appended),
             Entry::Hidden { id } => self.apply_hidden(*id),
             Entry::Removed { id } => self.apply_removed(*id),
-            Entry::ForkAdded { source, fork, cut } => {
-                if let Some(stream) = self.streams.get_mut(source) {
-                    stream.extra_mut().forks.insert(*fork, *cut);
-                }
-                Effects::default()
+            Entry::ForkAdded { source, fork, inherited } => {
+                self.apply_fork_added(*source, *fork, inherited)
             }
             Entry::ForkReleased { source, fork } => self.apply_fork_released(*source, *fork),
             Entry::Published { id, snapshot, retain, at } => {

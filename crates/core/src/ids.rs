@@ -109,12 +109,15 @@ pub struct StreamId(pub u64);
 impl StreamId {
     const COUNTER_BITS: u32 = 56;
 
+    /// The counter of the last stream that a shard could create.
+    pub(crate) const COUNTER_MAX: u64 = (1 << Self::COUNTER_BITS) - 1;
+
     /// The `counter`-th incarnation of `shard`.
     ///
     /// # Panics
     /// When a shard has created 2^56 streams.
     pub fn new(shard: ShardNo, counter: u64) -> Self {
-        assert!(counter >> Self::COUNTER_BITS == 0, "a shard creates fewer than 2^56 streams");
+        assert!(counter <= Self::COUNTER_MAX, "a shard creates fewer than 2^56 streams");
         Self(u64::from(shard.0) << Self::COUNTER_BITS | counter)
     }
 
@@ -125,7 +128,7 @@ impl StreamId {
 
     /// The counter part, see [`StreamId::new`].
     pub fn counter(self) -> u64 {
-        self.0 & ((1 << Self::COUNTER_BITS) - 1)
+        self.0 & Self::COUNTER_MAX
     }
 }
 
@@ -344,5 +347,38 @@ mod tests {
     fn a_stream_id_remembers_its_shard() {
         let id = StreamId::new(ShardNo(200), 7);
         assert_eq!((id.shard(), id.counter()), (ShardNo(200), 7));
+    }
+
+    #[test]
+    fn a_counter_beyond_56_bits_does_not_run_into_the_shard() {
+        let last = StreamId::new(ShardNo(255), StreamId::COUNTER_MAX);
+        assert_eq!((last.shard(), last.counter(), last.0), (ShardNo(255), (1 << 56) - 1, u64::MAX));
+        assert!(std::panic::catch_unwind(|| StreamId::new(ShardNo(0), 1 << 56)).is_err());
+    }
+
+    #[test]
+    fn shards_are_part_of_the_format_and_never_move() {
+        let shard = |key| ShardNo::of(key).0;
+        assert_eq!([shard(""), shard("demo"), shard("demo/hello"), shard("/a")], [45, 7, 190, 226]);
+        assert_eq!(ShardNo::all().count(), SHARD_COUNT);
+        assert!(ShardNo::all().enumerate().all(|(index, no)| no.index() == index));
+    }
+
+    #[test]
+    fn a_stored_name_comes_back_with_its_parts() {
+        for (key, bucket, local) in [("demo/a", "demo", "a"), ("/a/b", "", "a/b"), ("/a", "", "a")]
+        {
+            let name = StreamName::from_stored(key).unwrap();
+            assert_eq!((name.key(), name.bucket().as_str(), name.local()), (key, bucket, local));
+        }
+        assert_eq!(StreamName::from_stored("demo"), None);
+        assert_eq!(StreamName::from_stored(""), None);
+    }
+
+    #[test]
+    fn positions_refuse_to_wrap() {
+        assert_eq!(Offset(3).plus(4).since(Offset(3)), 4);
+        assert!(std::panic::catch_unwind(|| Offset(u64::MAX).plus(1)).is_err());
+        assert!(std::panic::catch_unwind(|| Offset(3).since(Offset(4))).is_err());
     }
 }

@@ -1,14 +1,17 @@
 //! What the protocol says no to, with the facts that the client needs. Each refusal has one stable
 //! code; [`Refusal::code`] is the single table from refusal to status, code and title.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use http::StatusCode;
 
 use crate::ids::{Offset, Record};
 use crate::json::{JsonError, MESSAGES_MAX};
 use crate::state::Snapshot;
 use crate::wire::invalid::Invalid;
-use std::fmt;
-use std::sync::Arc;
+
+mod detail;
 
 /// A request that the protocol does not allow. Nothing was changed.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,7 +87,12 @@ pub enum Refusal {
         limit: usize,
     },
     /// `Stream-Seq` is not above the last one.
-    StreamSeq,
+    StreamSeq {
+        /// The last accepted one.
+        last: Bytes,
+        /// What came.
+        got: Bytes,
+    },
     /// `Stream-Record-Match` names another record than the next one.
     RecordMismatch {
         /// The ordinal that the next message will have.
@@ -161,7 +169,7 @@ pub enum Refusal {
     /// The source is trimmed and its snapshot lies beyond the fork offset.
     ForkUncovered {
         /// The source's snapshot offset.
-        snapshot: Option<Offset>,
+        snapshot: Offset,
     },
     /// The sub-offset needs an anchor, or passes the end of what follows it.
     ForkSubOffset {
@@ -186,120 +194,63 @@ pub struct Code {
     pub title: &'static str,
 }
 
-const fn code(status: StatusCode, code: &'static str, title: &'static str) -> Code {
-    Code { status, code, title }
-}
-
 impl Refusal {
     /// The table of all refusals.
     pub fn code(&self) -> Code {
-        use StatusCode as S;
-        match self {
-            Self::Invalid(invalid) => code(S::BAD_REQUEST, invalid.code, "Invalid request"),
-            Self::BucketNotFound => code(S::NOT_FOUND, "BUCKET_NOT_FOUND", "No such bucket"),
-            Self::BucketExists => code(S::CONFLICT, "BUCKET_EXISTS", "The bucket exists"),
-            Self::BucketNotEmpty { .. } => {
-                code(S::CONFLICT, "BUCKET_NOT_EMPTY", "The bucket has streams")
-            }
-            Self::StreamNotFound => code(S::NOT_FOUND, "STREAM_NOT_FOUND", "No such stream"),
-            Self::StreamDeleted => code(S::GONE, "STREAM_DELETED", "The stream was deleted"),
-            Self::StreamHeld => code(S::CONFLICT, "STREAM_HELD", "Forks hold a deleted stream"),
-            Self::StreamDiffers { .. } => {
-                code(S::CONFLICT, "STREAM_EXISTS", "The stream exists with another configuration")
-            }
-            Self::StreamClosed { .. } => code(S::CONFLICT, "STREAM_CLOSED", "The stream is closed"),
-            Self::ContentTypeMissing => {
-                code(S::BAD_REQUEST, "CONTENT_TYPE_MISSING", "A body needs a Content-Type")
-            }
+        let (status, code, title) = match self {
+            Self::Invalid(invalid) => (400, invalid.code, "Invalid request"),
+            Self::BucketNotFound => (404, "BUCKET_NOT_FOUND", "No such bucket"),
+            Self::BucketExists => (409, "BUCKET_EXISTS", "The bucket exists"),
+            Self::BucketNotEmpty { .. } => (409, "BUCKET_NOT_EMPTY", "The bucket has streams"),
+            Self::StreamNotFound => (404, "STREAM_NOT_FOUND", "No such stream"),
+            Self::StreamDeleted => (410, "STREAM_DELETED", "The stream was deleted"),
+            Self::StreamHeld => (409, "STREAM_HELD", "Forks hold a deleted stream"),
+            Self::StreamDiffers { .. } => (409, "STREAM_EXISTS", "Another configuration exists"),
+            Self::StreamClosed { .. } => (409, "STREAM_CLOSED", "The stream is closed"),
+            Self::ContentTypeMissing => (400, "CONTENT_TYPE_MISSING", "No Content-Type"),
             Self::ContentTypeMismatch { .. } => {
-                code(S::CONFLICT, "CONTENT_TYPE_MISMATCH", "Another content type")
+                (409, "CONTENT_TYPE_MISMATCH", "Another content type")
             }
-            Self::EmptyBody => code(S::BAD_REQUEST, "EMPTY_BODY", "Nothing to append"),
-            Self::EmptyArray => code(S::BAD_REQUEST, "EMPTY_ARRAY", "Nothing to append"),
-            Self::Json(error) => {
-                let (status, title) = match error {
-                    JsonError::Syntax { .. } | JsonError::Utf8 { .. } => {
-                        (S::BAD_REQUEST, "The body is not JSON")
-                    }
-                    JsonError::TooDeep { .. } => (S::BAD_REQUEST, "The JSON is nested too deeply"),
-                    JsonError::TooMany { .. } => (S::PAYLOAD_TOO_LARGE, "Too many messages"),
-                    JsonError::TooLong { .. } => (S::PAYLOAD_TOO_LARGE, "A message is too long"),
-                };
-                code(status, error.code(), title)
-            }
-            Self::ProducerFenced { .. } => {
-                code(S::FORBIDDEN, "PRODUCER_FENCED", "A newer producer epoch exists")
-            }
+            Self::EmptyBody => (400, "EMPTY_BODY", "Nothing to append"),
+            Self::EmptyArray => (400, "EMPTY_ARRAY", "Nothing to append"),
+            Self::Json(error) => (json_status(*error), error.code(), "Not acceptable as JSON"),
+            Self::ProducerFenced { .. } => (403, "PRODUCER_FENCED", "A newer producer epoch"),
             Self::ProducerEpochStart { .. } => {
-                code(S::BAD_REQUEST, "PRODUCER_EPOCH_START", "A new epoch starts at 0")
+                (400, "PRODUCER_EPOCH_START", "A new epoch starts at 0")
             }
-            Self::ProducerGap { .. } => {
-                code(S::CONFLICT, "PRODUCER_GAP", "Earlier batches are missing")
-            }
-            Self::ProducerLimit { .. } => {
-                code(S::TOO_MANY_REQUESTS, "PRODUCER_LIMIT", "Too many producers")
-            }
-            Self::StreamSeq => code(S::CONFLICT, "STREAM_SEQ_CONFLICT", "Sequence conflict"),
-            Self::RecordMismatch { .. } => {
-                code(S::PRECONDITION_FAILED, "RECORD_MISMATCH", "Another record is next")
-            }
-            Self::RecordsNeedJson => {
-                code(S::BAD_REQUEST, "RECORDS_NEED_JSON", "Records exist on JSON streams only")
-            }
-            Self::NotABoundary { .. } => {
-                code(S::BAD_REQUEST, "OFFSET_NOT_A_BOUNDARY", "The offset is inside a message")
-            }
-            Self::Trimmed { .. } => code(S::GONE, "OFFSET_TRIMMED", "Discarded by retention"),
-            Self::RecordOutOfRange { .. } => {
-                code(S::BAD_REQUEST, "RECORD_OUT_OF_RANGE", "No such record yet")
-            }
-            Self::BeyondTail { .. } => {
-                code(S::CONFLICT, "OFFSET_BEYOND_TAIL", "The offset is beyond the tail")
-            }
-            Self::SnapshotNotFound => code(S::NOT_FOUND, "SNAPSHOT_NOT_FOUND", "No such snapshot"),
+            Self::ProducerGap { .. } => (409, "PRODUCER_GAP", "Earlier batches are missing"),
+            Self::ProducerLimit { .. } => (429, "PRODUCER_LIMIT", "Too many producers"),
+            Self::StreamSeq { .. } => (409, "STREAM_SEQ_CONFLICT", "Sequence conflict"),
+            Self::RecordMismatch { .. } => (412, "RECORD_MISMATCH", "Another record is next"),
+            Self::RecordsNeedJson => (400, "RECORDS_NEED_JSON", "Records need a JSON stream"),
+            Self::NotABoundary { .. } => (400, "OFFSET_NOT_A_BOUNDARY", "Inside a message"),
+            Self::Trimmed { .. } => (410, "OFFSET_TRIMMED", "Discarded by retention"),
+            Self::RecordOutOfRange { .. } => (400, "RECORD_OUT_OF_RANGE", "No such record yet"),
+            Self::BeyondTail { .. } => (409, "OFFSET_BEYOND_TAIL", "Beyond the tail"),
+            Self::SnapshotNotFound => (404, "SNAPSHOT_NOT_FOUND", "No such snapshot"),
             Self::SnapshotMatchFailed(_) => {
-                code(S::CONFLICT, "SNAPSHOT_MATCH_FAILED", "Another snapshot is visible")
+                (409, "SNAPSHOT_MATCH_FAILED", "Another snapshot is visible")
             }
-            Self::SnapshotStale(_) => {
-                code(S::CONFLICT, "SNAPSHOT_STALE", "A newer snapshot is visible")
-            }
-            Self::SnapshotConflict(_) => {
-                code(S::CONFLICT, "SNAPSHOT_CONFLICT", "Another snapshot has this offset")
-            }
-            Self::SnapshotVisible => {
-                code(S::CONFLICT, "SNAPSHOT_VISIBLE", "The visible snapshot is needed")
-            }
-            Self::RetentionNeedsSnapshot => {
-                code(S::CONFLICT, "RETENTION_NEEDS_SNAPSHOT", "No snapshot covers the discarded")
-            }
+            Self::SnapshotStale(_) => (409, "SNAPSHOT_STALE", "A newer snapshot is visible"),
+            Self::SnapshotConflict(_) => (409, "SNAPSHOT_CONFLICT", "Snapshots never change"),
+            Self::SnapshotVisible => (409, "SNAPSHOT_VISIBLE", "The visible snapshot is needed"),
+            Self::RetentionNeedsSnapshot => (409, "RETENTION_NEEDS_SNAPSHOT", "No snapshot"),
             Self::RetentionBackwards { .. } => {
-                code(S::CONFLICT, "RETENTION_BACKWARDS", "Retention never moves back")
+                (409, "RETENTION_BACKWARDS", "Retention never moves back")
             }
             Self::RetentionBeyondSnapshot { .. } => {
-                code(S::CONFLICT, "RETENTION_BEYOND_SNAPSHOT", "Beyond the visible snapshot")
+                (409, "RETENTION_BEYOND_SNAPSHOT", "Beyond the visible snapshot")
             }
-            Self::ForkSourceNotFound => {
-                code(S::NOT_FOUND, "FORK_SOURCE_NOT_FOUND", "No such fork source")
-            }
-            Self::ForkSourceDeleted => {
-                code(S::CONFLICT, "FORK_SOURCE_DELETED", "The fork source was deleted")
-            }
-            Self::ForkBeyondTail { .. } => {
-                code(S::BAD_REQUEST, "FORK_OFFSET_BEYOND_TAIL", "Beyond the source's tail")
-            }
-            Self::ForkTrimmed { .. } => {
-                code(S::GONE, "FORK_OFFSET_TRIMMED", "Discarded by the source's retention")
-            }
-            Self::ForkUncovered { .. } => {
-                code(S::CONFLICT, "FORK_UNCOVERED", "No snapshot covers the fork's history")
-            }
-            Self::ForkSubOffset { .. } => {
-                code(S::BAD_REQUEST, "FORK_SUB_OFFSET", "The sub-offset does not fit")
-            }
-            Self::ForkTooDeep { .. } => {
-                code(S::CONFLICT, "FORK_TOO_DEEP", "Too many forks of forks")
-            }
-        }
+            Self::ForkSourceNotFound => (404, "FORK_SOURCE_NOT_FOUND", "No such fork source"),
+            Self::ForkSourceDeleted => (409, "FORK_SOURCE_DELETED", "Fork source was deleted"),
+            Self::ForkBeyondTail { .. } => (400, "FORK_OFFSET_BEYOND_TAIL", "Beyond the tail"),
+            Self::ForkTrimmed { .. } => (410, "FORK_OFFSET_TRIMMED", "Discarded by retention"),
+            Self::ForkUncovered { .. } => (409, "FORK_UNCOVERED", "No snapshot for the fork"),
+            Self::ForkSubOffset { .. } => (400, "FORK_SUB_OFFSET", "Nothing to cut there"),
+            Self::ForkTooDeep { .. } => (409, "FORK_TOO_DEEP", "Too many forks of forks"),
+        };
+        let status = StatusCode::from_u16(status).expect("the table holds real statuses");
+        Code { status, code, title }
     }
 
     /// The largest allowed number, on every 413.
@@ -312,119 +263,10 @@ impl Refusal {
     }
 }
 
-/// What happened here: expected and got.
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Invalid(invalid) => f.write_str(&invalid.detail),
-            Self::BucketNotFound => f.write_str(
-                "The bucket does not exist. Create it with PUT /{bucket}; streams do not create it.",
-            ),
-            Self::BucketExists => f.write_str("A bucket with this id exists already."),
-            Self::BucketNotEmpty { streams, held } => write!(
-                f,
-                "The bucket has {streams} streams; {held} of them are deleted and held by forks \
-                 alone. Delete them, and the forks, first."
-            ),
-            Self::StreamNotFound => f.write_str("The stream was never created, or has ended."),
-            Self::StreamDeleted => {
-                f.write_str("The stream was deleted. Forks still read its bytes; nobody else can.")
-            }
-            Self::StreamHeld => f.write_str(
-                "The name is free again when the last fork of the deleted stream is deleted.",
-            ),
-            Self::StreamDiffers { part } => {
-                write!(f, "The stream exists, and its {part} differs from the request's.")
-            }
-            Self::StreamClosed { tail } => {
-                write!(f, "The stream was closed at {tail}; nothing can be appended.")
-            }
-            Self::ContentTypeMissing => {
-                f.write_str("The request has a body and no Content-Type header.")
-            }
-            Self::ContentTypeMismatch { expected, got } => {
-                write!(f, "The stream holds {expected}, the request is {got}.")
-            }
-            Self::EmptyBody => f.write_str(
-                "An append needs a body. To close the stream without one, send Stream-Closed: true.",
-            ),
-            Self::EmptyArray => f.write_str("An append of [] holds no message."),
-            Self::Json(error) => error.fmt(f),
-            Self::ProducerFenced { current } => {
-                write!(f, "The producer's epoch is {current} now; this request's is older.")
-            }
-            Self::ProducerEpochStart { received } => {
-                write!(f, "The first sequence number of a new epoch is 0, got {received}.")
-            }
-            Self::ProducerGap { expected, received } => {
-                write!(f, "The next sequence number is {expected}, got {received}.")
-            }
-            Self::ProducerLimit { limit } => write!(
-                f,
-                "The stream knows {limit} producers, and none has been idle for seven days."
-            ),
-            Self::StreamSeq => f.write_str(
-                "The Stream-Seq sequence must rise with every append, in byte order.",
-            ),
-            Self::RecordMismatch { next, .. } | Self::RecordOutOfRange { next } => {
-                write!(f, "The next record is {next}.")
-            }
-            Self::RecordsNeedJson => {
-                f.write_str("Record coordinates need a stream of application/json.")
-            }
-            Self::NotABoundary { offset } => write!(
-                f,
-                "{offset} lies inside a message. Use offsets as the server gave them."
-            ),
-            Self::Trimmed { retained, .. } => write!(
-                f,
-                "History before {retained} was discarded. Start from {{stream}}/bootstrap."
-            ),
-            Self::BeyondTail { tail } => write!(f, "The stream's tail is {tail}."),
-            Self::SnapshotNotFound => f.write_str("The stream has no snapshot there."),
-            Self::SnapshotMatchFailed(Some(visible)) => {
-                write!(f, "The visible snapshot's digest is {}.", visible.digest)
-            }
-            Self::SnapshotMatchFailed(None) => f.write_str("No snapshot is visible."),
-            Self::SnapshotStale(visible) => {
-                write!(f, "The visible snapshot is at {} already.", visible.offset)
-            }
-            Self::SnapshotConflict(visible) => write!(
-                f,
-                "The snapshot at {} has digest {}; snapshots never change.",
-                visible.offset, visible.digest
-            ),
-            Self::SnapshotVisible => f.write_str(
-                "The latest snapshot cannot be deleted, only replaced: bootstrap needs it.",
-            ),
-            Self::RetentionNeedsSnapshot => {
-                f.write_str("Publish a snapshot that covers what would be discarded first.")
-            }
-            Self::RetentionBackwards { retained } => {
-                write!(f, "History before {retained} is discarded already.")
-            }
-            Self::RetentionBeyondSnapshot { snapshot } => {
-                write!(f, "The visible snapshot covers history up to {snapshot} only.")
-            }
-            Self::ForkSourceNotFound => f.write_str("The stream to fork does not exist."),
-            Self::ForkSourceDeleted => f.write_str("The stream to fork was deleted."),
-            Self::ForkBeyondTail { tail } => write!(f, "The source's tail is {tail}."),
-            Self::ForkTrimmed { retained } => {
-                write!(f, "The source's history before {retained} was discarded.")
-            }
-            Self::ForkUncovered { snapshot: Some(snapshot) } => write!(
-                f,
-                "The source's early history was discarded and its snapshot lies at {snapshot}, \
-                 beyond the fork offset: the fork could not be bootstrapped."
-            ),
-            Self::ForkUncovered { snapshot: None } => {
-                f.write_str("The source's early history was discarded.")
-            }
-            Self::ForkSubOffset { why } => f.write_str(why),
-            Self::ForkTooDeep { limit } => {
-                write!(f, "A chain of forks has at most {limit} streams.")
-            }
-        }
+fn json_status(error: JsonError) -> u16 {
+    match error {
+        JsonError::Syntax { .. } | JsonError::Utf8 { .. } | JsonError::TooDeep { .. } => 400,
+        JsonError::TooMany { .. } | JsonError::TooLong { .. } => 413,
     }
 }
 

@@ -3,7 +3,7 @@
 //! fields that replay cannot know are marked *soft* and are left out of images and comparisons.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,10 +12,13 @@ use crate::content::{ContentType, Mode};
 use crate::ids::{
     BlobId, BucketId, Lineage, Lsn, Offset, Record, ShardNo, StreamId, StreamName, Timestamp,
 };
-use crate::moment::{ExpiresAt, Ttl};
 use crate::refusal::Refusal;
 
 mod image;
+mod life;
+mod place;
+
+pub use life::{Deadline, Grace, Life};
 
 /// The two clocks that a decision may look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +58,7 @@ pub struct Bucket {
 impl Bucket {
     /// How many streams keep this bucket from being deleted.
     pub fn streams(&self) -> u64 {
-        self.listed.len() as u64 + self.held
+        self.held.saturating_add(self.listed.len() as u64)
     }
 
     /// How many of those are soft-deleted and held by forks alone.
@@ -112,8 +115,8 @@ pub(crate) struct Extra {
     /// The application's JSON object, as sent.
     pub(crate) attributes: Option<Bytes>,
     pub(crate) origin: Option<Origin>,
-    /// Live forks of this stream and where each was cut.
-    pub(crate) forks: BTreeMap<StreamId, Offset>,
+    /// Live forks of this stream and what each inherits of it.
+    pub(crate) forks: BTreeMap<StreamId, Range<Offset>>,
 }
 
 /// Where a fork came from.
@@ -129,40 +132,6 @@ pub struct Origin {
     pub sub_offset: u64,
     /// Whose bytes the inherited range is made of; `None` when nothing is inherited.
     pub lineage: Option<Arc<Lineage>>,
-}
-
-/// When a stream expires (`extensions.md` §10).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Life {
-    /// Never.
-    Endless,
-    /// A sliding window.
-    Ttl {
-        /// The window as configured.
-        window: Ttl,
-        /// The newest recorded renewal.
-        renewed_at: Timestamp,
-        /// Whether a fork took the window over from its source without asking for it.
-        inherited: bool,
-        /// Soft: what lengthens the window without a log entry.
-        grace: Soft<Grace>,
-    },
-    /// A fixed instant that nothing moves.
-    Until {
-        /// As configured, in wall clock time.
-        at: ExpiresAt,
-        /// Whether a fork took it over from its source without asking for it.
-        inherited: bool,
-    },
-}
-
-/// What lengthens a TTL window without having been recorded.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Grace {
-    /// The newest renewal by a read, or by recovery.
-    pub renewed_at: Timestamp,
-    /// Live readers now connected: while there are any, the window does not run.
-    pub readers: u32,
 }
 
 /// A value that replay cannot know: equal to any other, so that a replayed state can be compared
@@ -234,48 +203,6 @@ pub struct Snapshot {
     pub len: u64,
 }
 
-impl Life {
-    /// The sliding window in milliseconds, if there is one.
-    pub fn window_ms(&self) -> Option<u64> {
-        match self {
-            Self::Ttl { window, .. } => Some(window.millis()),
-            Self::Endless | Self::Until { .. } => None,
-        }
-    }
-
-    /// The instant from which on the stream is expired; `None` while it cannot expire.
-    fn deadline(&self) -> Option<Deadline> {
-        match self {
-            Self::Endless => None,
-            Self::Ttl { grace, .. } if grace.0.readers > 0 => None,
-            Self::Ttl { window, renewed_at, grace, .. } => {
-                let from = (*renewed_at).max(grace.0.renewed_at).0;
-                Some(Deadline::Node(Timestamp(from.saturating_add(window.millis()))))
-            }
-            Self::Until { at, .. } => Some(Deadline::Wall(at.at())),
-        }
-    }
-}
-
-/// An instant on one of the two clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deadline {
-    /// In node time.
-    Node(Timestamp),
-    /// In wall clock time.
-    Wall(Timestamp),
-}
-
-impl Deadline {
-    /// Milliseconds until then; 0 when it has passed.
-    pub fn in_ms(self, now: Now) -> u64 {
-        match self {
-            Self::Node(at) => at.0.saturating_sub(now.node.0),
-            Self::Wall(at) => at.0.saturating_sub(now.wall.0),
-        }
-    }
-}
-
 impl Stream {
     /// Whether its lifetime is over.
     pub fn expired(&self, now: Now) -> bool {
@@ -318,9 +245,11 @@ impl Stream {
         self.origin()?.lineage.as_ref()
     }
 
-    /// Live forks of this stream and where each was cut.
-    pub fn forks(&self) -> impl Iterator<Item = (StreamId, Offset)> {
-        self.extra.iter().flat_map(|extra| extra.forks.iter().map(|(id, cut)| (*id, *cut)))
+    /// Live forks of this stream and the range of offsets that each inherits of it: from what was
+    /// the earliest readable offset then to where the fork was cut.
+    pub fn forks(&self) -> impl Iterator<Item = (StreamId, Range<Offset>)> {
+        let forks = self.extra.iter().flat_map(|extra| &extra.forks);
+        forks.map(|(id, inherited)| (*id, inherited.clone()))
     }
 
     /// Whether any fork still needs bytes of this stream.
@@ -330,7 +259,8 @@ impl Stream {
 
     /// Whether anybody may still read a byte of this incarnation's in `start..end`.
     pub fn needs(&self, start: Offset, end: Offset) -> bool {
-        (!self.hidden && end > self.retained) || self.forks().any(|(_, cut)| start < cut)
+        let overlaps = |range: Range<Offset>| start < range.end && end > range.start;
+        (!self.hidden && end > self.retained) || self.forks().any(|(_, range)| overlaps(range))
     }
 
     pub(crate) fn extra_mut(&mut self) -> &mut Extra {
@@ -339,13 +269,18 @@ impl Stream {
 }
 
 impl State {
-    /// An empty shard.
+    /// An empty shard: no streams, and no bucket but the base name space.
     pub fn new(shard: ShardNo) -> Self {
+        let mut buckets = BTreeMap::new();
+        // The base name space is there from the start: nobody creates it.
+        if BucketId::base().shard() == shard {
+            buckets.insert(BucketId::base(), Bucket::default());
+        }
         Self {
             shard,
             streams: HashMap::new(),
             names: HashMap::new(),
-            buckets: BTreeMap::new(),
+            buckets,
             next_stream: 0,
             removed_lsn: Lsn::ZERO,
         }
@@ -366,9 +301,12 @@ impl State {
         self.streams.get(&id)
     }
 
-    /// Every incarnation of this shard, in no particular order.
-    pub fn streams(&self) -> impl Iterator<Item = &Stream> {
-        self.streams.values()
+    /// Every incarnation of this shard, in the order of their ids. Costs a sort, so that the same
+    /// shard always gives the same sequence.
+    pub fn streams(&self) -> impl ExactSizeIterator<Item = &Stream> {
+        let mut streams: Vec<_> = self.streams.values().collect();
+        streams.sort_unstable_by_key(|stream| stream.id);
+        streams.into_iter()
     }
 
     /// The stream that a client may use: 404 when missing or expired, 410 when soft-deleted.
@@ -400,38 +338,6 @@ impl State {
     /// As [`State::touched`], for a bucket.
     pub fn bucket_touched(&self, id: &BucketId) -> Lsn {
         self.buckets.get(id).map_or(self.removed_lsn, Bucket::touched)
-    }
-
-    /// Counts a live reader in (`joined`) or out, which stops the TTL window or starts it anew.
-    pub fn count_reader(&mut self, id: StreamId, joined: bool, now: Now) {
-        if let Some(Life::Ttl { grace, .. }) = self.streams.get_mut(&id).map(|s| &mut s.life) {
-            let readers = grace.0.readers;
-            grace.0.readers = if joined { readers + 1 } else { readers.saturating_sub(1) };
-            grace.0.renewed_at = grace.0.renewed_at.max(now.node);
-        }
-    }
-
-    /// Renews the TTL window because of a read. True when the newest *recorded* renewal is older
-    /// than an eighth of the window, so that a [`crate::command::Command::Renew`] is due.
-    pub fn renew(&mut self, id: StreamId, now: Now) -> bool {
-        let Some(stream) = self.streams.get_mut(&id) else {
-            return false;
-        };
-        let Life::Ttl { window, renewed_at, grace, .. } = &mut stream.life else {
-            return false;
-        };
-        grace.0.renewed_at = grace.0.renewed_at.max(now.node);
-        now.node.0.saturating_sub(renewed_at.0) > window.millis() / 8
-    }
-
-    /// After replay: a TTL whose last renewals were not recorded may only get longer.
-    pub fn grant_recovery_grace(&mut self) {
-        for stream in self.streams.values_mut() {
-            if let Life::Ttl { window, renewed_at, grace, .. } = &mut stream.life {
-                let eighth = window.millis() / 8;
-                grace.0.renewed_at = Timestamp(renewed_at.0.saturating_add(eighth));
-            }
-        }
     }
 }
 

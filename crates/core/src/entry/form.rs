@@ -1,6 +1,7 @@
 //! The byte form of an entry, as it stands in the log (`docs/format.md`, Entries). One byte names
 //! the kind; kinds are never reused. The form of a stream's parts is shared with checkpoint images.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,9 +13,10 @@ use crate::ids::{
     BlobId, BucketId, Lineage, Offset, Record, ShardNo, StreamId, StreamName, Timestamp,
 };
 use crate::moment::{ExpiresAt, Ttl};
-use crate::state::{Digest, Grace, Life, Origin, ProducerStamp, Snapshot, Soft};
+use crate::state::{Digest, Life, Origin, ProducerStamp, Snapshot};
 use crate::stream::append::Appended;
 use crate::stream::create::Created;
+use crate::stream::fork::FORK_DEPTH_MAX;
 
 const BUCKET_CREATED: u8 = 1;
 const BUCKET_DELETED: u8 = 2;
@@ -62,10 +64,10 @@ impl Entry {
             }
             Self::Hidden { id } => put_id(e.byte(HIDDEN), *id),
             Self::Removed { id } => put_id(e.byte(REMOVED), *id),
-            Self::ForkAdded { source, fork, cut } => {
+            Self::ForkAdded { source, fork, inherited } => {
                 put_id(e.byte(FORK_ADDED), *source);
                 put_id(&mut e, *fork);
-                e.number(cut.0);
+                put_range(&mut e, inherited);
             }
             Self::ForkReleased { source, fork } => {
                 put_id(e.byte(FORK_RELEASED), *source);
@@ -113,7 +115,7 @@ impl Entry {
             FORK_ADDED => Self::ForkAdded {
                 source: take_id(&mut d)?,
                 fork: take_id(&mut d)?,
-                cut: Offset(d.number("cut")?),
+                inherited: take_range(&mut d)?,
             },
             FORK_RELEASED => {
                 Self::ForkReleased { source: take_id(&mut d)?, fork: take_id(&mut d)? }
@@ -159,7 +161,7 @@ fn put_created(e: &mut Encoder, created: &Created) {
 }
 
 fn take_created(d: &mut Decoder<'_>) -> Result<Created, Damaged> {
-    Ok(Created {
+    let created = Created {
         id: take_id(d)?,
         name: take_name(d)?,
         content: take_content(d)?,
@@ -173,7 +175,12 @@ fn take_created(d: &mut Decoder<'_>) -> Result<Created, Damaged> {
         count: d.number("message count")?,
         origin: d.option("origin", take_origin)?,
         snapshot: d.option("snapshot", take_snapshot)?.map(Box::new),
-    })
+    };
+    let ((offset, record), (bytes, count)) = (created.start, (created.bytes, created.count));
+    if offset.0.checked_add(bytes).is_none() || record.0.checked_add(count).is_none() {
+        return Err(Damaged { what: "first content" });
+    }
+    Ok(created)
 }
 
 fn put_appended(e: &mut Encoder, appended: &Appended) {
@@ -208,12 +215,24 @@ pub(crate) fn put_id(e: &mut Encoder, id: StreamId) {
 }
 
 pub(crate) fn take_id(d: &mut Decoder<'_>) -> Result<StreamId, Damaged> {
-    let (shard, counter) = (ShardNo(d.byte("shard")?), d.number("stream counter")?);
-    if counter >> 56 == 0 {
-        Ok(StreamId::new(shard, counter))
+    Ok(StreamId::new(ShardNo(d.byte("shard")?), take_counter(d)?))
+}
+
+pub(crate) fn take_counter(d: &mut Decoder<'_>) -> Result<u64, Damaged> {
+    let counter = d.number("stream counter")?;
+    if counter <= StreamId::COUNTER_MAX {
+        Ok(counter)
     } else {
         Err(Damaged { what: "stream counter" })
     }
+}
+
+pub(crate) fn put_range(e: &mut Encoder, range: &Range<Offset>) {
+    e.number(range.start.0).number(range.end.0);
+}
+
+pub(crate) fn take_range(d: &mut Decoder<'_>) -> Result<Range<Offset>, Damaged> {
+    Ok(Offset(d.number("range start")?)..Offset(d.number("range end")?))
 }
 
 pub(crate) fn take_name(d: &mut Decoder<'_>) -> Result<StreamName, Damaged> {
@@ -272,12 +291,10 @@ pub(crate) fn put_life(e: &mut Encoder, life: &Life) {
 pub(crate) fn take_life(d: &mut Decoder<'_>) -> Result<Life, Damaged> {
     match d.byte("lifetime")? {
         0 => Ok(Life::Endless),
-        1 => Ok(Life::Ttl {
-            window: Ttl::from_seconds(d.number("ttl")?).ok_or(Damaged { what: "ttl" })?,
-            renewed_at: take_time(d)?,
-            inherited: d.flag("inherited")?,
-            grace: Soft(Grace::default()),
-        }),
+        1 => {
+            let window = Ttl::from_seconds(d.number("ttl")?).ok_or(Damaged { what: "ttl" })?;
+            Ok(Life::ttl(window, take_time(d)?, d.flag("inherited")?))
+        }
         2 => Ok(Life::Until {
             at: ExpiresAt::parse(d.text("expiry")?)
                 .map_err(|_invalid| Damaged { what: "expiry" })?,
@@ -305,6 +322,10 @@ pub(crate) fn take_origin(d: &mut Decoder<'_>) -> Result<Origin, Damaged> {
     let (anchor, sub_offset) = (Offset(d.number("anchor")?), d.number("sub-offset")?);
     let mut links = Vec::new();
     d.list("lineage", |d| {
+        // A longer chain never was written, and letting go of one could overflow the stack.
+        if links.len() == FORK_DEPTH_MAX {
+            return Err(Damaged { what: "lineage" });
+        }
         links.push((take_id(d)?, Offset(d.number("lineage end")?)));
         Ok(())
     })?;

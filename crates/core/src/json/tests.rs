@@ -223,10 +223,13 @@ fn json_value() -> impl Strategy<Value = Value> {
 /// Texts that are nearly JSON: tokens in any order.
 fn near_json() -> impl Strategy<Value = Vec<u8>> {
     let tokens = prop_oneof![
-        8 => prop::sample::select(vec!["[", "]", "{", "}", ",", ":", " ", "\n", "\"a\"", "1", "[]", "{}"]),
+        8 => prop::sample::select(vec![
+            "[", "]", "{", "}", ",", ":", " ", "\n", "\"a\"", "1", "[]", "{}",
+        ]),
         2 => prop::sample::select(vec![
             "-", "0", "1.5", "1e5", "E-2", ".", "true", "false", "null", "\"", "\\", "\\u00e9",
-            "\"\\n\"", "\"\\u0000\"", "\"\\ud800\"", "\"\\ude00x\"", "1e999", "\t", "\r", "\u{1}", "é", "x", "\u{FEFF}", "{\"a\":", "[1,",
+            "\"\\n\"", "\"\\u0000\"", "\"\\ud800\"", "\"\\ude00x\"", "1e999",
+            "\t", "\r", "\u{1}", "é", "x", "\u{FEFF}", "{\"a\":", "[1,",
         ]),
     ];
     prop_oneof![
@@ -278,8 +281,8 @@ proptest! {
 
     #[test]
     fn values_survive(value in json_value(), pretty in any::<bool>()) {
-        let body = if pretty { serde_json::to_vec_pretty(&value) } else { serde_json::to_vec(&value) };
-        agrees_with_serde(&body.expect("a value can be written"))?;
+        let body = if pretty { format!("{value:#}") } else { value.to_string() };
+        agrees_with_serde(body.as_bytes())?;
     }
 
     #[test]

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use super::{Bucket, Extra, ProducerState, Soft, State, Stream};
 use crate::codec::{Damaged, Decoder, Encoder};
 use crate::entry::form::{
-    put_id, put_life, put_origin, put_snapshot, put_stamp, take_attributes, take_bucket,
-    take_content, take_id, take_life, take_name, take_origin, take_seq, take_snapshot, take_stamp,
-    take_time,
+    put_id, put_life, put_origin, put_range, put_snapshot, put_stamp, take_attributes, take_bucket,
+    take_content, take_counter, take_id, take_life, take_name, take_origin, take_range, take_seq,
+    take_snapshot, take_stamp, take_time,
 };
 use crate::ids::{Offset, Record, ShardNo};
 
@@ -28,7 +28,7 @@ impl State {
                 e.text(name.key());
             });
         });
-        e.list(self.streams.values(), put_stream);
+        e.list(self.streams(), put_stream);
         e.finish()
     }
 
@@ -39,7 +39,7 @@ impl State {
             return Err(Damaged { what: "image version" });
         }
         let mut state = Self::new(ShardNo(d.byte("shard")?));
-        state.next_stream = d.number("next stream")?;
+        state.next_stream = take_counter(&mut d)?;
         d.list("buckets", |d| {
             let id = take_bucket(d)?;
             let mut bucket = Bucket { created_at: take_time(d)?, ..Bucket::default() };
@@ -106,9 +106,9 @@ fn put_extra(e: &mut Encoder, extra: &Extra) {
         e.bytes(json);
     });
     e.option(extra.origin.as_ref(), put_origin);
-    e.list(extra.forks.iter(), |e, (fork, cut)| {
+    e.list(extra.forks.iter(), |e, (fork, inherited)| {
         put_id(e, *fork);
-        e.number(cut.0);
+        put_range(e, inherited);
     });
 }
 
@@ -131,8 +131,7 @@ fn take_extra(d: &mut Decoder<'_>) -> Result<Extra, Damaged> {
     extra.attributes = take_attributes(d)?;
     extra.origin = d.option("origin", take_origin)?;
     d.list("forks", |d| {
-        let fork = take_id(d)?;
-        extra.forks.insert(fork, Offset(d.number("cut")?));
+        extra.forks.insert(take_id(d)?, take_range(d)?);
         Ok(())
     })?;
     Ok(extra)

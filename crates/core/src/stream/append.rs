@@ -7,10 +7,10 @@ use bytes::Bytes;
 use crate::command::{AppendReceipt, Body, Data, Decision, Logged, Receipt, Stop, View};
 use crate::content::ContentType;
 use crate::entry::{Effects, Entry};
-use crate::ids::{StreamId, StreamName, Timestamp};
+use crate::ids::{Offset, Record, StreamId, StreamName, Timestamp};
 use crate::json::Messages;
 use crate::refusal::Refusal;
-use crate::state::{Life, Now, ProducerStamp, State, Stream};
+use crate::state::{Now, ProducerStamp, ProducerState, State, Stream};
 use crate::stream::producer::{self, Verdict};
 
 /// The request.
@@ -69,7 +69,7 @@ impl Append {
             return Err(Refusal::ContentTypeMissing.into());
         }
         if stream.closed {
-            return Ok(Decision::Repeat(Receipt::Appended(self.repeat_of_close(stream)?)));
+            return self.decide_closed(stream);
         }
         self.check_content(stream)?;
         let verdict = match &self.producer {
@@ -78,15 +78,7 @@ impl Append {
         };
         let evicted = match verdict {
             Verdict::Accept { evicted } => evicted,
-            Verdict::Repeat(state) => {
-                return Ok(Decision::Repeat(Receipt::Appended(AppendReceipt {
-                    next_offset: stream.tail,
-                    closed: false,
-                    producer: Some((state.epoch, state.seq)),
-                    repeated: true,
-                    records: producer::range_of_retry(stream, self.producer.as_ref(), state),
-                })));
-            }
+            Verdict::Repeat(state) => return Ok(self.repeat(stream, Some(state))),
         };
         self.check_order(stream)?;
         self.check_record(stream)?;
@@ -95,41 +87,47 @@ impl Append {
     }
 
     /// What a closed stream answers: a repeated close is fine, anything else is not.
-    fn repeat_of_close(&self, stream: &Stream) -> Result<AppendReceipt, Refusal> {
+    fn decide_closed(&self, stream: &Stream) -> Result<Decision, Stop> {
         let closed_by = stream.extra.as_ref().and_then(|extra| extra.closed_by.as_ref());
-        let repeats = match &self.producer {
-            Some(stamp) => closed_by == Some(stamp),
-            None => self.is_close_only(),
-        };
-        if !repeats {
-            return Err(Refusal::StreamClosed { tail: stream.tail });
+        match &self.producer {
+            Some(stamp) if closed_by == Some(stamp) => {
+                Ok(self.repeat(stream, producer::state(stream, &stamp.id)))
+            }
+            None if self.is_close_only() => {
+                // Nobody would close at another record than this one and call it a repetition.
+                self.check_content(stream)?;
+                self.check_record(stream)?;
+                Ok(self.repeat(stream, None))
+            }
+            _ => Err(Refusal::StreamClosed { tail: stream.tail }.into()),
         }
-        let state = self.producer.as_ref().and_then(|stamp| producer::state(stream, &stamp.id));
-        Ok(AppendReceipt {
+    }
+
+    /// The answer to what had been done before.
+    fn repeat(&self, stream: &Stream, state: Option<ProducerState>) -> Decision {
+        let seq = self.producer.as_ref().map(|stamp| stamp.seq);
+        // Only of a producer's last batch is it known which messages it brought.
+        let last = state.filter(|state| stream.is_json() && seq == Some(state.seq));
+        Decision::Repeat(Receipt::Appended(AppendReceipt {
             next_offset: stream.tail,
-            closed: true,
+            closed: stream.closed,
             producer: state.map(|state| (state.epoch, state.seq)),
             repeated: true,
-            records: state
-                .and_then(|state| producer::range_of_retry(stream, self.producer.as_ref(), state)),
-        })
+            records: last.map(|state| state.last),
+        }))
     }
 
     fn check_content(&self, stream: &Stream) -> Result<(), Refusal> {
-        match &self.content {
-            Some(content) if self.body != Body::Empty => {
-                if content.same_media_type(&stream.content) {
-                    Ok(())
-                } else {
-                    Err(Refusal::ContentTypeMismatch {
-                        expected: stream.content.media_type(),
-                        got: content.media_type(),
-                    })
-                }
-            }
-            // A close without a body says nothing about content.
-            _ => Ok(()),
-        }?;
+        // A close without a body says nothing about content.
+        if self.body != Body::Empty
+            && let Some(content) = &self.content
+            && !content.same_media_type(&stream.content)
+        {
+            return Err(Refusal::ContentTypeMismatch {
+                expected: stream.content.media_type(),
+                got: content.media_type(),
+            });
+        }
         if self.record_match.is_some() && !stream.is_json() {
             return Err(Refusal::RecordsNeedJson);
         }
@@ -139,7 +137,9 @@ impl Append {
     fn check_order(&self, stream: &Stream) -> Result<(), Refusal> {
         let last = stream.extra.as_ref().and_then(|extra| extra.stream_seq.as_ref());
         match (&self.stream_seq, last) {
-            (Some(new), Some(last)) if new <= last => Err(Refusal::StreamSeq),
+            (Some(got), Some(last)) if got <= last => {
+                Err(Refusal::StreamSeq { last: last.clone(), got: got.clone() })
+            }
             _ => Ok(()),
         }
     }
@@ -172,7 +172,7 @@ impl Append {
     ) -> Decision {
         let (bytes, count) = (messages.bytes.len() as u64, messages.count());
         let next_offset = stream.tail.plus(bytes);
-        let next = crate::ids::Record(stream.next.0 + count);
+        let next = Record(stream.next.0 + count);
         let receipt = AppendReceipt {
             next_offset,
             closed: self.close,
@@ -206,8 +206,11 @@ impl State {
             return Effects::default();
         };
         let first = stream.next;
-        stream.tail = stream.tail.plus(appended.bytes);
-        stream.next.0 += appended.count;
+        let tail = stream.tail.0.checked_add(appended.bytes);
+        let (Some(tail), Some(next)) = (tail, first.0.checked_add(appended.count)) else {
+            return Effects::default();
+        };
+        (stream.tail, stream.next) = (Offset(tail), Record(next));
         stream.written_at = appended.at;
         stream.life.renew(appended.at);
         if let Some(evicted) = &appended.evicted {
@@ -226,14 +229,5 @@ impl State {
             }
         }
         Effects { changed: Some(appended.id), ..Effects::default() }
-    }
-}
-
-impl Life {
-    /// A recorded renewal.
-    pub(crate) fn renew(&mut self, at: Timestamp) {
-        if let Self::Ttl { renewed_at, .. } = self {
-            *renewed_at = (*renewed_at).max(at);
-        }
     }
 }

@@ -11,9 +11,9 @@ use crate::ids::{Offset, Record, StreamId, StreamName, Timestamp};
 use crate::json::Messages;
 use crate::moment::Lifetime;
 use crate::refusal::Refusal;
-use crate::state::{Extra, Grace, Life, Now, Origin, Snapshot, Soft, State, Stream};
-use crate::stream::attributes;
+use crate::state::{Extra, Life, Now, Origin, Snapshot, Soft, State, Stream};
 use crate::stream::fork::{Fork, Inherited};
+use crate::stream::{attributes, delete};
 
 /// The request.
 #[derive(Debug, Clone)]
@@ -68,56 +68,54 @@ pub struct Created {
 impl Create {
     pub(crate) fn decide(&self, view: &View<'_>, now: Now) -> Result<Decision, Stop> {
         let shard = view.shard(self.name.shard())?;
+        let mut group = Vec::new();
         match shard.find(&self.name) {
             Some(stream) if stream.hidden => return Err(Refusal::StreamHeld.into()),
             Some(stream) if !stream.expired(now) => {
                 return Ok(Decision::Repeat(Receipt::Created(self.repeat(stream)?)));
             }
-            _ => {}
+            Some(expired) if expired.has_forks() => return Err(Refusal::StreamHeld.into()),
+            Some(expired) => group = delete::end(view, expired)?,
+            None => {}
         }
         let bucket = self.name.bucket();
-        let home = view.shard(bucket.shard())?;
-        if !bucket.is_base() {
-            home.bucket(&bucket)?;
-        }
+        view.shard(bucket.shard())?.bucket(&bucket)?;
         let inherited = match &self.fork {
             Some(fork) => fork.inherit(view, self.content.as_ref(), now)?,
             None => Inherited::nothing(self.content.clone().unwrap_or_default()),
         };
         let id = StreamId::new(shard.shard, shard.next_stream);
-        self.write(id, inherited, now)
+        let (begun, receipt) = self.begin(id, inherited, now)?;
+        group.extend(begun.into_iter().flatten());
+        Ok(Decision::Write(group, Receipt::Created(receipt)))
     }
 
     /// The idempotent answer, if the stream is configured as asked.
     fn repeat(&self, stream: &Stream) -> Result<CreateReceipt, Refusal> {
-        let differs = |part| Err(Refusal::StreamDiffers { part });
-        if self.content.as_ref().is_some_and(|content| !content.same_media_type(&stream.content)) {
-            return differs("content type");
-        }
-        // A plain creation without a content type asked for the default one.
-        let default = self.content.is_none() && self.fork.is_none();
-        if default && !ContentType::default().same_media_type(&stream.content) {
-            return differs("content type");
-        }
-        if !stream.life.was_asked_as(self.lifetime.as_ref()) {
-            return differs("lifetime");
-        }
-        if self.closed != stream.closed {
-            return differs("closed state");
-        }
+        let same_type = match (&self.content, &self.fork) {
+            (Some(content), _) => content.same_media_type(&stream.content),
+            (None, Some(_)) => true,
+            // A plain creation without a content type asked for the default one.
+            (None, None) => ContentType::default().same_media_type(&stream.content),
+        };
         let same_origin = match (&self.fork, stream.origin()) {
             (None, None) => true,
             (Some(fork), Some(origin)) => fork.asks_for(origin),
             _ => false,
         };
-        if !same_origin {
-            return differs("fork source");
-        }
-        if let Some(asked) = &self.attributes {
-            let current = stream.attributes().map_or(&b"{}"[..], |json| json);
-            if !attributes::equal(asked, current) {
-                return differs("attributes");
-            }
+        let attributes = stream.attributes().map_or(&b"{}"[..], |json| json);
+        let parts = [
+            ("Content-Type", same_type),
+            ("lifetime", stream.life.was_asked_as(self.lifetime.as_ref())),
+            ("Stream-Closed state", self.closed == stream.closed),
+            ("origin as a fork", same_origin),
+            (
+                "Stream-Attrs",
+                self.attributes.as_ref().is_none_or(|asked| attributes::equal(asked, attributes)),
+            ),
+        ];
+        if let Some((part, _)) = parts.into_iter().find(|(_, same)| !same) {
+            return Err(Refusal::StreamDiffers { part });
         }
         Ok(CreateReceipt {
             fresh: false,
@@ -129,7 +127,13 @@ impl Create {
         })
     }
 
-    fn write(&self, id: StreamId, inherited: Inherited, now: Now) -> Result<Decision, Stop> {
+    /// The entries that begin the stream, on every shard that is to know it.
+    fn begin(
+        &self,
+        id: StreamId,
+        inherited: Inherited,
+        now: Now,
+    ) -> Result<([Option<Logged>; 3], CreateReceipt), Refusal> {
         let messages = self.messages(&inherited)?;
         let start = inherited.start;
         let (bytes, count) = (messages.bytes.len() as u64, messages.count());
@@ -151,7 +155,7 @@ impl Create {
         let added = inherited.origin.as_ref().map(|origin| Entry::ForkAdded {
             source: origin.source_id,
             fork: id,
-            cut: start.0,
+            inherited: inherited.retained.0..start.0,
         });
         let attributes = self.attributes.clone();
         let created = Created {
@@ -159,7 +163,11 @@ impl Create {
             name: self.name.clone(),
             content: inherited.content,
             at: now.node,
-            life: begin(self.lifetime.as_ref(), inherited.life, now.node),
+            life: match &self.lifetime {
+                None => inherited.life,
+                Some(Lifetime::Ttl(window)) => Life::ttl(*window, now.node, false),
+                Some(Lifetime::ExpiresAt(at)) => Life::Until { at: at.clone(), inherited: false },
+            },
             closed: self.closed,
             attributes: attributes.filter(|json| !attributes::equal(json, b"{}")),
             start,
@@ -169,10 +177,10 @@ impl Create {
             origin: inherited.origin,
             snapshot: inherited.snapshot,
         };
-        let mut group = vec![Logged { entry: Entry::Created(Box::new(created)), data }];
-        group.push(Entry::Listed { name: self.name.clone() }.into());
-        group.extend(added.map(Logged::from));
-        Ok(Decision::Write(group, Receipt::Created(receipt)))
+        let created = Logged { entry: Entry::Created(Box::new(created)), data };
+        let listed = Entry::Listed { name: self.name.clone() };
+        let group = [Some(created), Some(listed.into()), added.map(Logged::from)];
+        Ok((group, receipt))
     }
 
     /// The first content: the cut piece of a forked message, then the body.
@@ -190,19 +198,6 @@ impl Create {
             Some(piece) => Messages::one(piece.clone()).followed_by(&body),
             None => body,
         })
-    }
-}
-
-fn begin(asked: Option<&Lifetime>, inherited: Life, now: Timestamp) -> Life {
-    match asked {
-        None => inherited,
-        Some(Lifetime::Ttl(window)) => Life::Ttl {
-            window: *window,
-            renewed_at: now,
-            inherited: false,
-            grace: Soft(Grace::default()),
-        },
-        Some(Lifetime::ExpiresAt(at)) => Life::Until { at: at.clone(), inherited: false },
     }
 }
 

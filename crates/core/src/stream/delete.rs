@@ -5,7 +5,7 @@
 use crate::command::{Decision, Logged, Receipt, Stop, View};
 use crate::entry::{Effects, Entry};
 use crate::ids::{StreamId, StreamName};
-use crate::state::{Now, State, Stream};
+use crate::state::{Extra, Now, State, Stream};
 
 pub(crate) fn delete(view: &View<'_>, name: &StreamName, now: Now) -> Result<Decision, Stop> {
     let stream = view.shard(name.shard())?.live(name, now)?;
@@ -45,10 +45,11 @@ impl State {
             return Effects::default();
         };
         stream.hidden = true;
-        let dropped = stream.extra.as_mut().and_then(|extra| {
-            extra.producers.clear();
-            extra.attributes = None;
-            extra.snapshot.take()
+        // What nobody can ask for any more; where it came from and who needs it stays.
+        let dropped = stream.extra.take().and_then(|extra| {
+            let Extra { snapshot, origin, forks, .. } = *extra;
+            *stream.extra_mut() = Extra { origin, forks, ..Extra::default() };
+            snapshot
         });
         Effects {
             changed: Some(id),
@@ -61,7 +62,9 @@ impl State {
         let Some(stream) = self.streams.remove(&id) else {
             return Effects::default();
         };
-        self.names.remove(&stream.name);
+        if self.names.get(&stream.name) == Some(&id) {
+            self.names.remove(&stream.name);
+        }
         Effects {
             changed: Some(id),
             removed: Some(id),

@@ -2,15 +2,17 @@
 //! a reference, not a copy; only a message that a sub-offset cuts is copied, and becomes a message
 //! of the fork.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::command::{Evidence, Stop, View};
 use crate::content::ContentType;
-use crate::ids::{Lineage, Offset, Record, StreamName, Timestamp};
+use crate::entry::Effects;
+use crate::ids::{Lineage, Offset, Record, StreamId, StreamName};
 use crate::refusal::Refusal;
-use crate::state::{Grace, Life, Now, Origin, Snapshot, Soft, Stream};
+use crate::state::{Life, Now, Origin, Snapshot, State, Stream};
 
 /// How many streams a chain of forks may have.
 pub const FORK_DEPTH_MAX: usize = 1024;
@@ -124,7 +126,7 @@ impl Fork {
         };
         Ok(Inherited {
             content: content.unwrap_or(&source.content).clone(),
-            life: inherited_life(&source.life, now.node),
+            life: source.life.inherited(now.node),
             snapshot: inherited_snapshot(source, start.0)?,
             retained: (source.retained, source.first),
             start,
@@ -134,12 +136,11 @@ impl Fork {
     }
 
     fn source<'a>(&self, view: &View<'a>, now: Now) -> Result<&'a Stream, Stop> {
-        let bucket = self.source.bucket();
         match view.shard(self.source.shard())?.live(&self.source, now) {
             Ok(stream) => Ok(stream),
             Err(Refusal::StreamDeleted) => Err(Refusal::ForkSourceDeleted.into()),
-            Err(_) if bucket.is_base() => Err(Refusal::ForkSourceNotFound.into()),
             Err(_) => {
+                let bucket = self.source.bucket();
                 view.shard(bucket.shard())?.bucket(&bucket)?;
                 Err(Refusal::ForkSourceNotFound.into())
             }
@@ -177,34 +178,14 @@ impl Fork {
         if anchor.0 == source.tail {
             return refuse("Nothing follows the fork offset, so a sub-offset cannot cut it.");
         }
-        let cut = self.evidence.as_ref().filter(|found| found.anchor.stream == source.id);
-        match cut.and_then(|found| found.cut.as_ref()).ok_or(Stop::Stale)? {
+        let evidence = self
+            .evidence
+            .as_ref()
+            .filter(|found| found.anchor.stream == source.id && found.anchor.offset == anchor.0);
+        match evidence.and_then(|found| found.cut.as_ref()).ok_or(Stop::Stale)? {
             Cut::Boundary(offset, record) => Ok(((*offset, *record), None)),
             Cut::Piece(piece) => Ok((anchor, Some(piece.clone()))),
             Cut::TooFar => refuse("The sub-offset passes the end of what follows the fork offset."),
-        }
-    }
-}
-
-impl Stream {
-    /// The ordinal of the message that starts at `offset`, which is not beyond the tail. What the
-    /// stream itself knows needs no evidence.
-    pub(crate) fn boundary(
-        &self,
-        offset: Offset,
-        evidence: Option<Evidence>,
-    ) -> Result<Record, Stop> {
-        if offset == self.tail {
-            return Ok(self.next);
-        }
-        if offset == self.retained {
-            return Ok(self.first);
-        }
-        match evidence {
-            Some(found) if found.stream == self.id && found.offset == offset => {
-                found.record.ok_or(Stop::Refuse(Refusal::NotABoundary { offset }))
-            }
-            _ => Err(Stop::Stale),
         }
     }
 }
@@ -226,25 +207,115 @@ fn lineage(source: &Stream, end: Offset) -> Result<Option<Arc<Lineage>>, Refusal
     Ok(Some(Arc::new(Lineage { stream, end, parent: parent.cloned() })))
 }
 
-fn inherited_life(source: &Life, now: Timestamp) -> Life {
-    match source {
-        Life::Endless => Life::Endless,
-        Life::Ttl { window, .. } => Life::Ttl {
-            window: *window,
-            renewed_at: now,
-            inherited: true,
-            grace: Soft(Grace::default()),
-        },
-        Life::Until { at, .. } => Life::Until { at: at.clone(), inherited: true },
-    }
-}
-
+/// History that was discarded is covered by the source's snapshot, so that the fork must have it.
 fn inherited_snapshot(source: &Stream, end: Offset) -> Result<Option<Box<Snapshot>>, Refusal> {
     match source.snapshot() {
         Some(snapshot) if snapshot.offset <= end => Ok(Some(Box::new((**snapshot).clone()))),
-        visible if source.retained > Offset::ZERO => {
-            Err(Refusal::ForkUncovered { snapshot: visible.map(|snapshot| snapshot.offset) })
+        Some(snapshot) if source.retained > Offset::ZERO => {
+            Err(Refusal::ForkUncovered { snapshot: snapshot.offset })
         }
         _ => Ok(None),
+    }
+}
+
+impl State {
+    pub(crate) fn apply_fork_added(
+        &mut self,
+        source: StreamId,
+        fork: StreamId,
+        inherited: &Range<Offset>,
+    ) -> Effects {
+        if let Some(stream) = self.streams.get_mut(&source) {
+            stream.extra_mut().forks.insert(fork, inherited.clone());
+        }
+        Effects::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{ShardNo, Timestamp};
+    use crate::state::{Extra, Soft};
+
+    /// A stream that ends at `tail` and inherits through `lineage`.
+    fn stream(counter: u64, tail: u64, lineage: Option<Arc<Lineage>>) -> Stream {
+        let name = StreamName::on_base(["s"]).unwrap();
+        let id = StreamId::new(ShardNo(0), counter);
+        let origin = Origin {
+            source: name.clone(),
+            source_id: id,
+            anchor: Offset::ZERO,
+            sub_offset: 0,
+            lineage,
+        };
+        Stream {
+            id,
+            name,
+            content: ContentType::default(),
+            created_at: Timestamp(0),
+            written_at: Timestamp(0),
+            tail: Offset(tail),
+            next: Record(tail),
+            retained: Offset::ZERO,
+            first: Record(0),
+            closed: false,
+            hidden: false,
+            life: Life::Endless,
+            touched: Soft::default(),
+            extra: Some(Box::new(Extra { origin: Some(origin), ..Extra::default() })),
+        }
+    }
+
+    /// Which incarnations a lineage names, and up to where.
+    fn links(lineage: Option<&Arc<Lineage>>) -> Vec<(u64, u64)> {
+        let links = std::iter::successors(lineage, |link| link.parent.as_ref());
+        links.map(|link| (link.stream.counter(), link.end.0)).collect()
+    }
+
+    #[test]
+    fn a_lineage_names_only_streams_that_hold_bytes_of_the_fork() {
+        let root = stream(1, 10, None);
+        let child = stream(2, 20, lineage(&root, Offset(10)).unwrap());
+        let grandchild = stream(3, 30, lineage(&child, Offset(20)).unwrap());
+        assert_eq!(links(grandchild.lineage()), [(2, 20), (1, 10)]);
+        let fork = |end| links(lineage(&grandchild, Offset(end)).unwrap().as_ref());
+        assert_eq!(fork(30), [(3, 30), (2, 20), (1, 10)]);
+        assert_eq!(fork(21), [(3, 21), (2, 20), (1, 10)]);
+        assert_eq!(fork(20), [(2, 20), (1, 10)]);
+        assert_eq!(fork(11), [(2, 11), (1, 10)]);
+        assert_eq!(fork(10), [(1, 10)]);
+        assert_eq!(fork(1), [(1, 1)]);
+        assert_eq!(fork(0), []);
+    }
+
+    #[test]
+    fn the_depth_of_a_chain_is_limited_and_counts_what_is_named_only() {
+        let mut source = stream(0, 1, None);
+        for number in 1..FORK_DEPTH_MAX as u64 {
+            let tail = source.tail;
+            source = stream(number, tail.0 + 1, lineage(&source, tail).unwrap());
+        }
+        let links = links(source.lineage());
+        assert_eq!(links.len(), FORK_DEPTH_MAX - 1);
+        let too_deep = Err(Refusal::ForkTooDeep { limit: FORK_DEPTH_MAX });
+        assert_eq!(lineage(&source, source.tail), too_deep);
+        // One that ends inside what is inherited leans on a shorter chain.
+        assert!(lineage(&source, Offset(source.tail.0 - 1)).is_ok());
+    }
+
+    #[test]
+    fn a_stream_keeps_what_its_readers_and_forks_need_and_nothing_else() {
+        let mut source = stream(1, 100, None);
+        source.retained = Offset(50);
+        source.extra_mut().forks.insert(StreamId::new(ShardNo(0), 2), Offset(20)..Offset(40));
+        let needs = |source: &Stream, start, end| source.needs(Offset(start), Offset(end));
+        assert!(needs(&source, 50, 60) && needs(&source, 45, 51));
+        assert!(!needs(&source, 40, 50), "between the fork's end and the boundary");
+        assert!(needs(&source, 39, 40) && needs(&source, 10, 21));
+        assert!(!needs(&source, 10, 20), "discarded before the fork was made");
+        source.hidden = true;
+        assert!(!needs(&source, 50, 60), "deleted, and no fork goes so far");
+        assert!(needs(&source, 30, 60));
     }
 }

@@ -71,16 +71,6 @@ fn room_for_one(stream: &Stream, now: Now) -> Result<Option<Arc<str>>, Refusal> 
         .ok_or(Refusal::ProducerLimit { limit: PRODUCERS_MAX })
 }
 
-/// The records of a retried batch, when it was the producer's last one.
-pub(crate) fn range_of_retry(
-    stream: &Stream,
-    stamp: Option<&ProducerStamp>,
-    state: ProducerState,
-) -> Option<(Record, Record)> {
-    let is_last = stamp.is_some_and(|stamp| stamp.seq == state.seq);
-    (stream.is_json() && is_last).then_some(state.last)
-}
-
 pub(crate) fn accept(stream: &mut Stream, stamp: &ProducerStamp, at: Timestamp, first: Record) {
     let last = (first, stream.next);
     let state = ProducerState { epoch: stamp.epoch, seq: stamp.seq, at, last };

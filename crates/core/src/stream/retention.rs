@@ -1,11 +1,13 @@
 //! `PUT {stream}/retention/{offset}`: discard history that a visible snapshot covers
 //! (`extensions.md` §5). Only a number moves here; space comes back in the background.
 
+use std::cmp::Ordering;
+
 use crate::command::{Decision, Evidence, Receipt, Stop, Target, View};
 use crate::entry::{Effects, Entry};
 use crate::ids::{Offset, Record, StreamId, StreamName, Timestamp};
 use crate::refusal::Refusal;
-use crate::state::{Now, State, Stream};
+use crate::state::{Now, State};
 
 /// The request.
 #[derive(Debug, Clone)]
@@ -26,43 +28,31 @@ impl Retain {
             return Err(Refusal::RecordsNeedJson.into());
         }
         let snapshot = stream.snapshot().ok_or(Refusal::RetentionNeedsSnapshot)?;
-        let (offset, record) = (snapshot.offset, snapshot.record);
-        let (backwards, equal, beyond) = match self.target {
-            Target::Offset(asked) => {
-                (asked < stream.retained, asked == stream.retained, asked > offset)
-            }
-            Target::Record(asked) => {
-                (asked < stream.first.0, asked == stream.first.0, asked > record.0)
-            }
-            Target::Beyond => (false, false, true),
+        // Where the target lies, seen from the boundary and from the snapshot.
+        let (boundary, covered) = match self.target {
+            Target::Offset(asked) => (asked.cmp(&stream.retained), asked <= snapshot.offset),
+            Target::Record(asked) => (asked.cmp(&stream.first.0), asked <= snapshot.record.0),
+            Target::Beyond => (Ordering::Greater, false),
         };
-        if backwards {
-            return Err(Refusal::RetentionBackwards { retained: stream.retained }.into());
+        match boundary {
+            Ordering::Less => {
+                return Err(Refusal::RetentionBackwards { retained: stream.retained }.into());
+            }
+            Ordering::Equal => {
+                return Ok(Decision::Repeat(Receipt::Retained { retained: stream.retained }));
+            }
+            Ordering::Greater => {}
         }
-        if equal {
-            return Ok(Decision::Repeat(Receipt::Retained { retained: stream.retained }));
-        }
-        if beyond {
-            return Err(Refusal::RetentionBeyondSnapshot { snapshot: offset }.into());
-        }
-        let (offset, record) = self.locate(stream, (offset, record))?;
+        let (offset, record) = match self.target {
+            Target::Offset(offset) if covered => (offset, stream.boundary(offset, self.evidence)?),
+            Target::Record(record) if covered => stream.place_of(Record(record), self.evidence)?,
+            _ => {
+                let snapshot = snapshot.offset;
+                return Err(Refusal::RetentionBeyondSnapshot { snapshot }.into());
+            }
+        };
         let entry = Entry::Retained { id: stream.id, offset, record, at: now.node };
         Ok(Decision::Write(vec![entry.into()], Receipt::Retained { retained: offset }))
-    }
-
-    /// The asked boundary, which lies above the present one and not above the snapshot's.
-    fn locate(
-        &self,
-        stream: &Stream,
-        snapshot: (Offset, Record),
-    ) -> Result<(Offset, Record), Stop> {
-        match self.target {
-            Target::Offset(asked) if asked == snapshot.0 => Ok(snapshot),
-            Target::Offset(asked) => Ok((asked, stream.boundary(asked, self.evidence)?)),
-            Target::Record(asked) if asked == snapshot.1.0 => Ok(snapshot),
-            Target::Record(asked) => stream.offset_of(Record(asked), self.evidence),
-            Target::Beyond => Err(Refusal::RetentionBeyondSnapshot { snapshot: snapshot.0 }.into()),
-        }
     }
 }
 

@@ -9,6 +9,8 @@ use crate::entry::{Effects, Entry};
 use crate::ids::{Offset, Record, StreamId, StreamName, Timestamp};
 use crate::refusal::Refusal;
 use crate::state::{Now, Snapshot, State, Stream};
+use crate::stream::read::Facts;
+use crate::wire::query::OffsetToken;
 
 /// The request.
 #[derive(Debug, Clone)]
@@ -98,6 +100,32 @@ impl Publish {
     }
 }
 
+impl Facts {
+    /// The snapshot that `GET {stream}/snapshot` leads to.
+    pub fn visible_snapshot(&self) -> Result<&Arc<Snapshot>, Refusal> {
+        self.snapshot.as_ref().ok_or(Refusal::SnapshotNotFound)
+    }
+
+    /// The snapshot at `GET {stream}/snapshot/{offset}`: only the visible one exists.
+    pub fn snapshot_at(&self, token: &OffsetToken) -> Result<&Arc<Snapshot>, Refusal> {
+        let visible = self.visible_snapshot()?;
+        if *token == OffsetToken::At(visible.offset) {
+            Ok(visible)
+        } else {
+            Err(Refusal::SnapshotNotFound)
+        }
+    }
+
+    /// Why `DELETE {stream}/snapshot/{offset}` is refused, as it always is: the visible snapshot
+    /// is needed, and there is no other.
+    pub fn snapshot_delete(&self, token: &OffsetToken) -> Refusal {
+        match self.snapshot_at(token) {
+            Ok(_visible) => Refusal::SnapshotVisible,
+            Err(refusal) => refusal,
+        }
+    }
+}
+
 impl Stream {
     /// The boundary that a snapshot is to be published at.
     fn locate_snapshot(
@@ -106,7 +134,7 @@ impl Stream {
         evidence: Option<Evidence>,
     ) -> Result<(Offset, Record), Stop> {
         match target {
-            Target::Offset(offset) if offset < self.retained => Err(self.trimmed().into()),
+            Target::Offset(offset) if offset < self.retained => Err(self.facts().trimmed().into()),
             Target::Offset(offset) if offset <= self.tail => {
                 Ok((offset, self.boundary(offset, evidence)?))
             }
@@ -114,40 +142,11 @@ impl Stream {
                 Err(Refusal::BeyondTail { tail: self.tail }.into())
             }
             Target::Record(_) if !self.is_json() => Err(Refusal::RecordsNeedJson.into()),
-            Target::Record(record) if record < self.first.0 => Err(self.trimmed().into()),
+            Target::Record(record) if record < self.first.0 => Err(self.facts().trimmed().into()),
             Target::Record(record) if record > self.next.0 => {
                 Err(Refusal::BeyondTail { tail: self.tail }.into())
             }
-            Target::Record(record) => self.offset_of(Record(record), evidence),
-        }
-    }
-
-    /// Where a retained record starts.
-    pub(crate) fn offset_of(
-        &self,
-        record: Record,
-        evidence: Option<Evidence>,
-    ) -> Result<(Offset, Record), Stop> {
-        if record == self.next {
-            return Ok((self.tail, record));
-        }
-        if record == self.first {
-            return Ok((self.retained, record));
-        }
-        match evidence {
-            Some(found) if found.stream == self.id && found.record == Some(record) => {
-                Ok((found.offset, record))
-            }
-            _ => Err(Stop::Stale),
-        }
-    }
-
-    /// The refusal of a position that retention has discarded.
-    pub(crate) fn trimmed(&self) -> Refusal {
-        Refusal::Trimmed {
-            retained: self.retained,
-            tail: self.tail,
-            snapshot: self.snapshot().map(|snapshot| snapshot.offset),
+            Target::Record(record) => self.place_of(Record(record), evidence),
         }
     }
 }

@@ -25,7 +25,8 @@ mod tests;
 macro_rules! names {
     ($(#[$all_doc:meta])* $all:ident: $($(#[$doc:meta])* $name:ident = $text:literal;)+) => {
         $($(#[$doc])* pub const $name: HeaderName = HeaderName::from_static($text);)+
-        $(#[$all_doc])* pub static $all: [HeaderName; [$(stringify!($name)),+].len()] = [$($name),+];
+        $(#[$all_doc])*
+        pub static $all: [HeaderName; [$(stringify!($name)),+].len()] = [$($name),+];
     };
 }
 
@@ -261,7 +262,8 @@ impl<'a> Fields<'a> {
         Ok(Some(ForkFields { source, offset, sub_offset }))
     }
 
-    /// `Stream-Record-Match`: an ordinal. A number beyond 64 bits reads as the largest, which no stream has.
+    /// `Stream-Record-Match`: an ordinal. A number beyond 64 bits reads as the largest one, which
+    /// no stream reaches.
     pub fn record_match(self) -> Result<Option<u64>, Invalid> {
         let Some(text) = self.one(&STREAM_RECORD_MATCH)? else {
             return Ok(None);

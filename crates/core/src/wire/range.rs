@@ -142,7 +142,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_part_is_never_empty_and_always_inside(field in "bytes=[0-9 ,-]{0,8}", len in 0..99u64) {
+        fn a_part_is_never_empty_and_always_inside(
+            field in "bytes=[0-9 ,-]{0,8}", len in 0..99u64,
+        ) {
             if let Part { start, end } = ByteRange::select(&field, len) {
                 prop_assert!(start < end && end <= len);
             }

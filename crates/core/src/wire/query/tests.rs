@@ -204,7 +204,9 @@ fn a_bootstrap_is_never_live() {
 
 proptest! {
     #[test]
-    fn any_text_can_be_read(raw in ".*", pairs in "((offset|record|limit|live)=[%0-9a-z+]{0,4}&){0,3}") {
+    fn any_text_can_be_read(
+        raw in ".*", pairs in "((offset|record|limit|live)=[%0-9a-z+]{0,4}&){0,3}",
+    ) {
         for raw in [raw, pairs] {
             read(&raw).ok();
             ListingQuery::parse(Some(&raw)).ok();

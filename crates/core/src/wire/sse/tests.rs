@@ -219,7 +219,9 @@ fn a_keep_alive_is_no_event() {
 
 proptest! {
     #[test]
-    fn text_arrives_as_it_was_sent(payloads in prop::collection::vec("[ \t\r\n\u{0}:a€\u{FEFF}]{0,8}|.*", 1..4)) {
+    fn text_arrives_as_it_was_sent(
+        payloads in prop::collection::vec("[ \t\r\n\u{0}:a€\u{FEFF}]{0,8}|.*", 1..4),
+    ) {
         let out = written(|out| payloads.iter().for_each(|p| data_text(out, p.as_bytes())));
         let expected: Vec<_> =
             payloads.iter().map(|p| event("data", with_plain_line_ends(p))).collect();
@@ -252,7 +254,9 @@ proptest! {
     }
 
     #[test]
-    fn json_arrives_valid_and_equal(values in prop::collection::vec(r#"[0-9]|" [a-z ]{0,3}"|\[[ \r\n]{0,4}\]"#, 0..5)) {
+    fn json_arrives_valid_and_equal(
+        values in prop::collection::vec(r#"[0-9]|" [a-z ]{0,3}"|\[[ \r\n]{0,4}\]"#, 0..5),
+    ) {
         let canonical = values.iter().fold(String::new(), |all, value| all + value + ",");
         let out = written(|out| data_json_array(out, canonical.as_bytes()));
         let events = parse(&out);
