@@ -144,7 +144,10 @@ impl Engine {
         }
         self.store.reclaim(&|stream, start, end| {
             let shard = self.shard(stream.shard()).lock();
-            shard.state.stream(stream).is_some_and(|stream| stream.needs(start, end))
+            // The state may know of a delete or a boundary that a crash would take back: bytes go
+            // only by decisions that are durable.
+            shard.applied > self.store.durable()
+                || shard.state.stream(stream).is_some_and(|stream| stream.needs(start, end))
         })?;
         Ok(true)
     }

@@ -85,6 +85,8 @@ pub(super) fn open(seams: Seams, options: Options) -> Result<Arc<Engine>, OpenEr
         replay_bytes_max,
     };
     engine.resume();
+    // Replay has met bytes of streams that ended later in the log.
+    engine.store.retain(&|id| engine.shard(id.shard()).lock().state.stream(id).is_some());
     engine.collect_orphans().map_err(OpenError)?;
     Ok(Arc::new(engine))
 }

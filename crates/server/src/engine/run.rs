@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use headwater_storage::Error;
+use headwater_storage::{Error, Kind};
 
 use super::Engine;
 
@@ -15,6 +15,9 @@ const LANE_PATIENCE: Duration = Duration::from_millis(200);
 
 /// How long the keeper rests when there was nothing to do.
 const KEEPER_REST: Duration = Duration::from_millis(50);
+
+/// How long the keeper rests when the disk is full.
+const FULL_REST: Duration = Duration::from_secs(1);
 
 /// Called once when the log has failed: a failed write or sync is never retried, and nothing that
 /// was applied can be undone, so the process must end.
@@ -38,8 +41,15 @@ impl Threads {
             Ok(())
         })?;
         let keeper = spawn("keeper", engine, &stop, on_failure, |engine| {
-            if !engine.maintain()? {
-                thread::park_timeout(KEEPER_REST);
+            match engine.maintain() {
+                Ok(true) => {}
+                Ok(false) => thread::park_timeout(KEEPER_REST),
+                // A checkpoint or a file ahead of need can wait for room.
+                Err(error) if error.kind == Kind::Full => {
+                    tracing::warn!(%error, "upkeep waits for room on the disk");
+                    thread::park_timeout(FULL_REST);
+                }
+                Err(error) => return Err(error),
             }
             Ok(())
         })?;

@@ -48,16 +48,11 @@ impl Locked<'_> {
     }
 
     fn touched(&self, command: &Command) -> Lsn {
-        let held = self.0.iter().find(|(no, _)| *no == command.shard());
-        let state = &held.expect("a command's own shard is locked").1.state;
-        match (command, command.stream()) {
-            (_, Some(name)) => state.touched(name),
-            (Command::CreateBucket(id) | Command::DeleteBucket(id), None) => {
-                state.bucket_touched(id)
-            }
-            // Background commands tell nobody anything.
-            _ => Lsn::ZERO,
-        }
+        self.view(|view| command.touched(view))
+    }
+
+    fn get(&self, no: ShardNo) -> Option<&State> {
+        self.0.iter().find(|(held, _)| *held == no).map(|(_, shard)| &shard.state)
     }
 }
 
@@ -69,9 +64,7 @@ impl Engine {
             let mut locked = self.lock(&needed);
             // A clock is read under the locks, so that times in a shard's entries do not cross.
             let now = self.now();
-            if let Some(name) = command.stream()
-                && let Err(shard) = self.settle(&mut locked, name, now)
-            {
+            if let Err(shard) = self.settle(&mut locked, command.streams(), now) {
                 needed.insert(shard);
                 continue;
             }
@@ -137,20 +130,27 @@ impl Engine {
 
     /// The first access that finds a stream expired makes it final. Names the shard that is missing
     /// from the locks, if one is.
-    fn settle(&self, locked: &mut Locked<'_>, name: &StreamName, now: Now) -> Result<(), ShardNo> {
-        let state = &locked.shard(name.shard()).state;
-        if !state.find(name).is_some_and(|stream| !stream.hidden && stream.expired(now)) {
-            return Ok(());
-        }
-        match locked.view(|view| Command::Expire(name.clone()).decide(view, now)) {
-            Err(Stop::Widen(shard)) => Err(shard),
-            Ok(Decision::Write(group, _)) => {
-                // Without a byte of room left the stream stays expired, and nobody can use it.
-                let _full = self.write(locked, &group, Use::Essential, None, now).is_err();
-                Ok(())
+    fn settle<'a>(
+        &self,
+        locked: &mut Locked<'_>,
+        names: impl Iterator<Item = &'a StreamName>,
+        now: Now,
+    ) -> Result<(), ShardNo> {
+        for name in names {
+            let found = locked.get(name.shard()).and_then(|state| state.find(name));
+            if !found.is_some_and(|stream| !stream.hidden && stream.expired(now)) {
+                continue;
             }
-            Ok(Decision::Repeat(_)) | Err(Stop::Refuse(_) | Stop::Stale) => Ok(()),
+            match locked.view(|view| Command::Expire(name.clone()).decide(view, now)) {
+                Err(Stop::Widen(shard)) => return Err(shard),
+                Ok(Decision::Write(group, _)) => {
+                    // Without a byte of room left it stays expired, and nobody can use it.
+                    let _full = self.write(locked, &group, Use::Essential, None, now).is_err();
+                }
+                Ok(Decision::Repeat(_)) | Err(Stop::Refuse(_) | Stop::Stale) => {}
+            }
         }
+        Ok(())
     }
 
     fn write(
