@@ -3,10 +3,12 @@
 
 pub mod clock;
 pub mod config;
+mod embed;
 pub mod engine;
 mod http;
 mod net;
 mod random;
 mod run;
 
+pub use embed::Server;
 pub use run::{RunError, run};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use headwater_core::command::Command;
 use headwater_core::ids::BucketId;
-use headwater_storage::{Error, Kind, Options, OsDisk};
+use headwater_storage::{Error, Kind, Options, OsDisk, Recovery};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::clock::SystemClock;
 use crate::config::Config;
@@ -82,6 +82,15 @@ impl std::error::Error for RunError {
 /// Runs a server until SIGTERM or SIGINT has drained it. `ready` is called once it listens. A
 /// second signal ends the process at once, and so does a failed write or sync of the log.
 pub fn run(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), RunError> {
+    run_until(config, ready, || Signals::new().map(Stops::Signals))
+}
+
+/// As [`run`], until `stops` says so; they are made inside the runtime.
+pub(crate) fn run_until(
+    config: Config,
+    ready: impl FnOnce(SocketAddr),
+    stops: impl FnOnce() -> io::Result<Stops>,
+) -> Result<(), RunError> {
     let bucket = match &config.bucket {
         Some(id) => Some(BucketId::parse(id).map_err(|bad| RunError::Config(bad.rule.into()))?),
         None => None,
@@ -92,7 +101,10 @@ pub fn run(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), RunErro
         .enable_all()
         .build()
         .map_err(RunError::System)?;
-    let served = runtime.block_on(serve(&engine, config, bucket, ready));
+    let served = runtime.block_on(async {
+        let stops = stops().map_err(RunError::System)?;
+        serve(&engine, config, bucket, ready, stops).await
+    });
     // Requests that are still waiting are cut here: nothing may touch the log after its seal.
     runtime.shutdown_background();
     threads.stop().map_err(RunError::Seal)?;
@@ -113,7 +125,20 @@ fn open(config: &Config) -> Result<Arc<Engine>, RunError> {
         replay_bytes_max: config.replay_bytes_max,
         ..Options::default()
     };
-    Engine::open(seams, options).map_err(RunError::Open)
+    let engine = Engine::open(seams, options).map_err(RunError::Open)?;
+    report(engine.recovered());
+    Ok(engine)
+}
+
+/// What an operator should know of a start: nothing after a clean stop.
+fn report(recovery: &Recovery) {
+    let Recovery { clean, cut_bytes, cut_files, files, groups } = recovery;
+    if !clean {
+        tracing::warn!(files, groups, "the last run did not stop cleanly; its log was read again");
+    }
+    if *cut_bytes > 0 {
+        tracing::warn!(cut_bytes, ?cut_files, "a torn end of the log was cut; no ack covered it");
+    }
 }
 
 async fn serve(
@@ -121,8 +146,8 @@ async fn serve(
     config: Config,
     bucket: Option<BucketId>,
     ready: impl FnOnce(SocketAddr),
+    mut stops: Stops,
 ) -> Result<(), RunError> {
-    let mut signals = Signals::new().map_err(RunError::System)?;
     if let Some(bucket) = bucket {
         create(engine, bucket).await.map_err(RunError::Bucket)?;
     }
@@ -136,7 +161,7 @@ async fn serve(
     let server = tokio::spawn(net::serve(app, listener, draining));
     tracing::info!(%address, "listening");
     ready(address);
-    signals.next().await;
+    stops.next().await;
     tracing::info!("draining");
     drain.send_replace(true);
     tokio::select! {
@@ -145,7 +170,7 @@ async fn serve(
                 tracing::error!("the server had panicked");
             }
         }
-        () = signals.next() => tracing::warn!("a second signal: ending at once"),
+        () = stops.next() => tracing::warn!("told to stop twice: ending at once"),
     }
     Ok(())
 }
@@ -156,7 +181,29 @@ async fn create(engine: &Engine, bucket: BucketId) -> Result<(), Fault> {
     Ok(())
 }
 
-struct Signals {
+/// What tells a server to drain and, told again, to end at once.
+pub(crate) enum Stops {
+    /// The operating system.
+    Signals(Signals),
+    /// The program that the server runs in; nothing is left here once it has asked.
+    Asked(Option<oneshot::Receiver<()>>),
+}
+
+impl Stops {
+    async fn next(&mut self) {
+        match self {
+            Self::Signals(signals) => signals.next().await,
+            Self::Asked(asked) => match asked.take() {
+                // Whoever dropped the other end will not ask any more, and so has asked.
+                Some(asked) => drop(asked.await),
+                None => std::future::pending().await,
+            },
+        }
+    }
+}
+
+/// SIGTERM and SIGINT.
+pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }

@@ -3,7 +3,7 @@
 
 use headwater_core::ids::{BucketId, Lsn, Offset, Record, ShardNo, StreamId, StreamName};
 use headwater_core::stream::read::Facts;
-use headwater_storage::{Blobs, Error, Reader, Recovery};
+use headwater_storage::{Blobs, Error, Reader};
 
 use super::Engine;
 
@@ -65,11 +65,6 @@ impl Engine {
     /// Up to where the log is durable, and the newest position handed out.
     pub fn positions(&self) -> (Lsn, Lsn) {
         (self.store.durable(), self.store.enqueued())
-    }
-
-    /// What the start found and repaired.
-    pub fn recovered(&self) -> &Recovery {
-        self.store.recovered()
     }
 
     /// The snapshot bodies.

@@ -14,6 +14,9 @@ use super::{Engine, Round};
 /// How many streams one step ends or renews.
 const STREAMS_A_STEP: usize = 256;
 
+/// How long to wait between attempts to gain room on a full disk, in milliseconds.
+const PRESSED_REST_MS: u64 = 500;
+
 /// With more checkpoint files than this, a checkpoint writes every shard, so that old files go.
 const CHECKPOINT_FILES_MAX: usize = 8;
 
@@ -103,11 +106,32 @@ impl Engine {
         if self.round.lock().is_some() {
             return self.finish_checkpoint();
         }
-        if self.store.replay_debt() < self.replay_bytes_max {
+        let debt = self.store.replay_debt();
+        if debt < self.replay_bytes_max && !self.is_pressed() {
             return Ok(false);
+        }
+        if debt == 0 {
+            return Ok(self.reclaim()? > 0);
         }
         self.begin_checkpoint()?;
         Ok(true)
+    }
+
+    /// Whether a write lately found no room: what was deleted since may give some, but only files
+    /// below a checkpoint can go.
+    fn is_pressed(&self) -> bool {
+        let now = self.now().node.0;
+        let rested = now >= self.pressed_until.load(Ordering::Acquire);
+        let pressed = rested && self.pressed.swap(false, Ordering::AcqRel);
+        if pressed {
+            self.pressed_until.store(now + PRESSED_REST_MS, Ordering::Release);
+        }
+        pressed
+    }
+
+    /// Notes that a write found no room.
+    pub(super) fn press(&self) {
+        self.pressed.store(true, Ordering::Release);
     }
 
     /// Takes the images of all shards that changed, holding one shard at a time.
@@ -142,14 +166,19 @@ impl Engine {
         for (no, lsn) in round.positions {
             self.shard(no).lock().checkpointed = lsn;
         }
+        self.reclaim()?;
+        Ok(true)
+    }
+
+    /// Gives up log files below the checkpoint in which nothing is needed; returns how many.
+    fn reclaim(&self) -> Result<usize, Error> {
         self.store.reclaim(&|stream, start, end| {
             let shard = self.shard(stream.shard()).lock();
             // The state may know of a delete or a boundary that a crash would take back: bytes go
             // only by decisions that are durable.
             shard.applied > self.store.durable()
                 || shard.state.stream(stream).is_some_and(|stream| stream.needs(start, end))
-        })?;
-        Ok(true)
+        })
     }
 }
 

@@ -23,11 +23,11 @@ mod submit;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use headwater_core::ids::{BlobId, Lsn, ShardNo, StreamId};
 use headwater_core::state::Now;
-use headwater_storage::{CheckpointRound, Disk, Options, Store};
+use headwater_storage::{CheckpointRound, Disk, Options, Recovery, Store};
 use parking_lot::Mutex;
 
 pub use fault::{Effect, Fault};
@@ -69,6 +69,10 @@ pub struct Engine {
     /// Node time in milliseconds before which no stream is due to expire.
     quiet_until: AtomicU64,
     replay_bytes_max: u64,
+    /// Whether a write found no room since upkeep last looked.
+    pressed: AtomicBool,
+    /// Node time in milliseconds before which upkeep does not try to gain room again.
+    pressed_until: AtomicU64,
 }
 
 /// Work that publishing found, for [`Engine::maintain`].
@@ -94,6 +98,11 @@ impl Engine {
     /// The present, on both clocks.
     pub fn now(&self) -> Now {
         self.clock.now()
+    }
+
+    /// What recovery found and did at the start.
+    pub fn recovered(&self) -> &Recovery {
+        self.store.recovered()
     }
 
     /// The bytes behind the streams.

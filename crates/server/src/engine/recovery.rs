@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use bytes::Bytes;
 use headwater_core::entry::Entry;
@@ -83,6 +83,8 @@ pub(super) fn open(seams: Seams, options: Options) -> Result<Arc<Engine>, OpenEr
         sweep: Mutex::new(()),
         quiet_until: AtomicU64::new(u64::MAX),
         replay_bytes_max,
+        pressed: AtomicBool::new(false),
+        pressed_until: AtomicU64::new(0),
     };
     engine.resume();
     // Replay has met bytes of streams that ended later in the log.

@@ -10,7 +10,7 @@ use headwater_core::ids::{Lsn, ShardNo, StreamName};
 use headwater_core::refusal::Refusal;
 use headwater_core::state::{Now, State};
 use headwater_core::stream::append::Append;
-use headwater_storage::{Data, Entry, Lens, Use, group_bytes};
+use headwater_storage::{Data, Entry, Kind, Lens, Use, group_bytes};
 use parking_lot::MutexGuard;
 use tokio::sync::oneshot;
 
@@ -162,7 +162,12 @@ impl Engine {
         now: Now,
     ) -> Result<Lsn, Fault> {
         let entries: Vec<Entry> = group.iter().map(stored).collect();
-        let permit = self.store.reserve(group_bytes(&entries), usage)?;
+        let room = self.store.reserve(group_bytes(&entries), usage);
+        let permit = room.inspect_err(|error| {
+            if error.kind == Kind::Full {
+                self.press();
+            }
+        })?;
         let mut done = Done { reply, ..Done::default() };
         for logged in group {
             let shard = locked.shard(logged.entry.shard());
