@@ -1,0 +1,173 @@
+//! The real disk: one directory of the operating system, locked for this process. The only place
+//! that opens files.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+
+use super::{Disk, DiskFile};
+use crate::error::{Error, Kind, Place, Result};
+
+/// A directory on a local file system. Holding one holds the exclusive lock on it.
+pub struct OsDisk {
+    root: PathBuf,
+    /// Released by the operating system when the process ends, however it ends.
+    _lock: File,
+}
+
+struct OsFile(File);
+
+/// The name of the file whose lock keeps a second process out.
+const LOCK: &str = "LOCK";
+
+/// Zeroes written at a time where the file system cannot allocate.
+const ZERO_BYTES: usize = 1 << 20;
+
+impl OsDisk {
+    /// Takes `dir` for this process, creating it when missing.
+    ///
+    /// # Errors
+    /// [`Kind::Locked`] when another process holds it; [`Kind::Io`] when it cannot be made or read.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
+        let root = dir.as_ref().to_owned();
+        let failed = |source| Error::io(&root.display().to_string(), "opening", source);
+        fs::create_dir_all(&root).map_err(failed)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let lock = options.open(root.join(LOCK)).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { root, _lock: lock }),
+            Err(TryLockError::Error(source)) => Err(failed(source)),
+            Err(TryLockError::WouldBlock) => Err(Error {
+                kind: Kind::Locked,
+                at: Place { path: root.display().to_string(), offset: None },
+                detail: "another process holds this data directory".to_owned(),
+                source: None,
+            }),
+        }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+}
+
+impl Disk for OsDisk {
+    fn create(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        Ok(Arc::new(OsFile(options.open(self.path(path))?)))
+    }
+
+    fn open(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        Ok(Arc::new(OsFile(options.open(self.path(path))?)))
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(self.path(dir))? {
+            let entry = entry?;
+            let ours = !dir.is_empty() || entry.file_name() != LOCK;
+            if ours && entry.file_type()?.is_file() {
+                // A name that is not text is not one of ours.
+                names.extend(entry.file_name().into_string().ok());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn create_dir(&self, dir: &str) -> io::Result<()> {
+        match fs::create_dir(self.path(dir)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            other => other,
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path(from), self.path(to))
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        fs::remove_file(self.path(path))
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        File::open(self.path(dir))?.sync_all()
+    }
+
+    fn available(&self) -> io::Result<u64> {
+        let stat = statvfs(&self.root)?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    fn capacity(&self) -> io::Result<u64> {
+        let stat = statvfs(&self.root)?;
+        Ok(stat.f_blocks.saturating_mul(stat.f_frsize))
+    }
+}
+
+impl DiskFile for OsFile {
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.0.read_at(&mut buf[done..], position + done as u64) {
+                Ok(0) => break,
+                Ok(len) => done += len,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, position)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        let old = self.0.metadata()?.len();
+        if len < old {
+            self.0.set_len(len)?;
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        match fallocate(&self.0, FallocateFlags::empty(), 0, len) {
+            Err(rustix::io::Errno::OPNOTSUPP) => self.fill(old.min(len), len),
+            other => Ok(other?),
+        }
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+impl OsFile {
+    /// What `allocate` means on a file system that cannot: write the zeroes.
+    fn fill(&self, from: u64, to: u64) -> io::Result<()> {
+        let zeroes = vec![0; ZERO_BYTES];
+        let mut position = from;
+        while position < to {
+            let len = usize::try_from(to - position).unwrap_or(usize::MAX).min(ZERO_BYTES);
+            self.0.write_all_at(&zeroes[..len], position)?;
+            position += len as u64;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,267 @@
+//! The manifest: the only list of checkpoint images and of log files below the checkpoint. It
+//! becomes visible only by a rename after a sync; a damaged one is never replaced by an older.
+
+use headwater_core::ids::{Lsn, SHARD_COUNT, Timestamp};
+
+use crate::codec::{self, Cursor};
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::location::Footed;
+use crate::log::file::FileNo;
+
+pub(crate) const PATH: &str = "MANIFEST";
+const NEXT_PATH: &str = "MANIFEST.tmp";
+
+const MAGIC: [u8; 8] = *b"HWATRMAN";
+const VERSION: u32 = 1;
+
+/// Where a block lies in a checkpoint file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BlockRef {
+    /// The number of the checkpoint file, from 1.
+    pub(crate) file: u64,
+    /// Where the block's header starts.
+    pub(crate) position: u64,
+    /// The bytes behind the block's header.
+    pub(crate) len: u64,
+    pub(crate) crc: u32,
+}
+
+/// What is known of one shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ShardRef {
+    /// The image, or the empty state, holds every entry of the shard up to here.
+    pub(crate) lsn: Lsn,
+    /// None while the shard has never been saved.
+    pub(crate) image: Option<BlockRef>,
+}
+
+/// The whole manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    pub(crate) directory_id: u128,
+    /// Everything up to here was durable when the manifest was written.
+    pub(crate) lsn: Lsn,
+    /// The newest node time then.
+    pub(crate) newest_time: Timestamp,
+    /// The number of the newest checkpoint file so far.
+    pub(crate) last_checkpoint: u64,
+    /// The first log file that is not listed in `files`: from here on files are found by name.
+    pub(crate) floor: FileNo,
+    /// The lsn that those files begin with.
+    pub(crate) floor_lsn: Lsn,
+    /// For each stream the newest file before `floor`.
+    pub(crate) heads: Option<BlockRef>,
+    /// By shard number.
+    pub(crate) shards: Vec<ShardRef>,
+    /// The files before `floor`, each with a durable footer.
+    pub(crate) files: Vec<(FileNo, Footed)>,
+}
+
+impl Manifest {
+    /// The manifest of a new data directory.
+    pub(crate) fn new(directory_id: u128) -> Self {
+        Self {
+            directory_id,
+            lsn: Lsn::ZERO,
+            newest_time: Timestamp(0),
+            last_checkpoint: 0,
+            floor: 1,
+            floor_lsn: Lsn(1),
+            heads: None,
+            shards: vec![ShardRef::default(); SHARD_COUNT],
+            files: Vec::new(),
+        }
+    }
+
+    /// Up to here every shard is saved.
+    pub(crate) fn saved(&self) -> Lsn {
+        self.shards.iter().map(|shard| shard.lsn).min().unwrap_or(Lsn::ZERO)
+    }
+
+    /// Every block that this manifest refers to.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockRef> {
+        self.shards.iter().filter_map(|shard| shard.image).chain(self.heads)
+    }
+
+    /// Reads the manifest; `None` when there is none.
+    ///
+    /// # Errors
+    /// `Corrupt` when it is damaged, `Format` when it is of another version.
+    pub(crate) fn load(disk: &dyn Disk) -> Result<Option<Self>> {
+        let failed = |source| Error::io(PATH, "reading the manifest", source);
+        let file = match disk.open(PATH) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(failed)?,
+        };
+        let len = file.len().map_err(failed)?;
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+        let read = file.read_at(&mut bytes, 0).map_err(failed)?;
+        bytes.truncate(read);
+        Self::decode(&bytes).map(Some)
+    }
+
+    /// Makes this the manifest. When it returns, a power cut cannot bring the old one back.
+    ///
+    /// # Errors
+    /// `Full` leaves the old manifest in force; after `Io` either may be.
+    pub(crate) fn store(&self, disk: &dyn Disk) -> Result<()> {
+        let failed = |source| Error::io(PATH, "writing the manifest", source);
+        match disk.remove(NEXT_PATH) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed(error));
+            }
+            _ => {}
+        }
+        let file = disk.create(NEXT_PATH).map_err(failed)?;
+        file.write_at(&self.encode(), 0).map_err(failed)?;
+        file.sync().map_err(failed)?;
+        disk.rename(NEXT_PATH, PATH).map_err(failed)?;
+        disk.sync_dir("").map_err(failed)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        let count = |len: usize| u32::try_from(len).expect("fewer than 2^32 files and shards");
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&self.floor.to_le_bytes());
+        out.extend_from_slice(&self.directory_id.to_le_bytes());
+        let (lsn, time) = (self.lsn.0, self.newest_time.0);
+        for field in [self.floor_lsn.0, lsn, time, self.last_checkpoint] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+        out.extend_from_slice(&count(self.shards.len()).to_le_bytes());
+        out.extend_from_slice(&count(self.files.len()).to_le_bytes());
+        put_block(&mut out, self.heads);
+        for shard in &self.shards {
+            out.extend_from_slice(&shard.lsn.0.to_le_bytes());
+            put_block(&mut out, shard.image);
+        }
+        for (no, footed) in &self.files {
+            out.extend_from_slice(&no.to_le_bytes());
+            for field in [footed.first_lsn.0, footed.last_lsn.0, footed.len] {
+                out.extend_from_slice(&field.to_le_bytes());
+            }
+        }
+        codec::put_crc(&mut out);
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self> {
+        let damaged = || Error::corrupt(PATH, 0, "the manifest is damaged");
+        let mut cursor = Cursor::new(bytes);
+        if cursor.array() != Some(MAGIC) {
+            return Err(damaged());
+        }
+        let version = cursor.u32().ok_or_else(damaged)?;
+        if version != VERSION {
+            let detail = format!("manifest version {version}, this program knows {VERSION}");
+            return Err(Error::format(PATH, detail));
+        }
+        let intact = codec::check_crc(bytes).ok_or_else(damaged)?;
+        Self::decode_intact(intact).ok_or_else(damaged)
+    }
+
+    fn decode_intact(bytes: &[u8]) -> Option<Self> {
+        let mut cursor = Cursor::new(bytes);
+        cursor.take(12)?;
+        let floor = cursor.u32()?;
+        let directory_id = cursor.u128()?;
+        let floor_lsn = Lsn(cursor.u64()?);
+        let lsn = Lsn(cursor.u64()?);
+        let newest_time = Timestamp(cursor.u64()?);
+        let last_checkpoint = cursor.u64()?;
+        let shard_count = cursor.u32()?;
+        let file_count = cursor.u32()?;
+        let heads = block(&mut cursor)?;
+        let mut shards = Vec::with_capacity(SHARD_COUNT);
+        for _ in 0..shard_count {
+            let lsn = Lsn(cursor.u64()?);
+            shards.push(ShardRef { lsn, image: block(&mut cursor)? });
+        }
+        let mut files = Vec::new();
+        for _ in 0..file_count {
+            let no = cursor.u32()?;
+            let first_lsn = Lsn(cursor.u64()?);
+            let last_lsn = Lsn(cursor.u64()?);
+            files.push((no, Footed { first_lsn, last_lsn, len: cursor.u64()? }));
+        }
+        let rising = files.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let below = files.last().is_none_or(|(no, _)| *no < floor);
+        let sane = cursor.is_at_end() && shards.len() == SHARD_COUNT && rising && below;
+        sane.then_some(Self {
+            directory_id,
+            lsn,
+            newest_time,
+            last_checkpoint,
+            floor,
+            floor_lsn,
+            heads,
+            shards,
+            files,
+        })
+    }
+}
+
+fn put_block(out: &mut Vec<u8>, block: Option<BlockRef>) {
+    let block = block.unwrap_or(BlockRef { file: 0, position: 0, len: 0, crc: 0 });
+    for field in [block.file, block.position, block.len] {
+        out.extend_from_slice(&field.to_le_bytes());
+    }
+    out.extend_from_slice(&block.crc.to_le_bytes());
+}
+
+/// The outer option is about the bytes, the inner one about the block.
+#[expect(clippy::option_option, reason = "malformed and absent are two things")]
+fn block(cursor: &mut Cursor<'_>) -> Option<Option<BlockRef>> {
+    let (file, position, len) = (cursor.u64()?, cursor.u64()?, cursor.u64()?);
+    let block = BlockRef { file, position, len, crc: cursor.u32()? };
+    Some((file > 0).then_some(block))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::MemDisk;
+    use crate::error::Kind;
+
+    fn example() -> Manifest {
+        let mut manifest = Manifest::new(42);
+        let block = |file| BlockRef { file, position: 40, len: 7, crc: 9 };
+        manifest.lsn = Lsn(100);
+        manifest.last_checkpoint = 3;
+        manifest.floor = 5;
+        manifest.heads = Some(block(3));
+        manifest.shards[7] = ShardRef { lsn: Lsn(90), image: Some(block(2)) };
+        let footed = Footed { first_lsn: Lsn(1), last_lsn: Lsn(50), len: 4_096 };
+        manifest.files = vec![(2, footed), (4, footed)];
+        manifest
+    }
+
+    #[test]
+    fn a_manifest_comes_back_as_it_was_stored() {
+        let disk = MemDisk::new();
+        assert_eq!(Manifest::load(&disk).unwrap(), None);
+        Manifest::new(1).store(&disk).unwrap();
+        example().store(&disk).unwrap();
+        assert_eq!(Manifest::load(&disk).unwrap(), Some(example()));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let good = example().encode();
+        for bit in 0..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            let kind = Manifest::decode(&bad).unwrap_err().kind;
+            assert!(matches!(kind, Kind::Corrupt | Kind::Format), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_newer_version_is_refused_as_such() {
+        let mut bytes = example().encode();
+        bytes[8] = 2;
+        assert_eq!(Manifest::decode(&bytes).unwrap_err().kind, Kind::Format);
+    }
+}

@@ -1,0 +1,167 @@
+//! Opening a data directory: manifest, images, log, and only then a new log.
+
+use std::sync::Arc;
+
+use headwater_core::ids::ShardNo;
+use parking_lot::Mutex;
+
+use super::upkeep::Ledger;
+use super::{Options, Start, Store, Visitor};
+use crate::blob::{self, Blobs};
+use crate::checkpoint;
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::health::Health;
+use crate::location::Location;
+use crate::log::allocator::Allocator;
+use crate::log::debt::Debt;
+use crate::log::file;
+use crate::log::lane::{Lane, Parts};
+use crate::log::recover::{CUT_DIR, Recover, Recovered};
+use crate::manifest::{self, Manifest};
+use crate::pins::Pins;
+use crate::read::Shelf;
+use crate::ring::Ring;
+use crate::space::Space;
+
+/// Positions in a log file have 32 bits; a file may be enlarged to twice the largest group.
+const LOG_FILE_BYTES_MAX: u64 = 2 << 30;
+
+/// The directories of a data directory.
+const DIRS: [&str; 4] = [file::DIR, checkpoint::DIR, blob::DIR, CUT_DIR];
+
+impl<T: Send> Store<T> {
+    /// Opens a data directory, making it when the disk is empty: reads the checkpoint and the log
+    /// above it to `visitor`, repairs what an unclean stop left, and starts a new log.
+    ///
+    /// # Errors
+    /// `Corrupt` for damage, `Format` for a version that this program does not know: both leave
+    /// everything as it was. `Full` when an unclean stop cannot be repaired for lack of room.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        mut options: Options,
+        start: Start,
+        visitor: &mut dyn Visitor,
+    ) -> Result<Self> {
+        options.log_file_bytes = options.log_file_bytes.min(LOG_FILE_BYTES_MAX);
+        let manifest = manifest(&*disk, start.directory_id)?;
+        let cache = options.footer_cache_bytes;
+        let location = Location::new(Arc::clone(&disk), cache, options.open_files_max);
+        restore(&*disk, &manifest, &location, visitor)?;
+        let debt = Arc::new(Debt::default());
+        let (disk_ref, location_ref) = (&*disk, &location);
+        let recover = Recover {
+            disk: disk_ref,
+            manifest: &manifest,
+            location: location_ref,
+            debt: &debt,
+            visitor,
+        };
+        let recovered = recover.run(start.now)?;
+        location.cool(None);
+        checkpoint::remove_unnamed(&*disk, &manifest)?;
+        checkpoint::remove_unfinished(&*disk, &manifest)?;
+        let store = Self::assemble(disk, options, start, manifest, recovered, location, debt);
+        store.allocator.allocate_ahead()?;
+        Ok(store)
+    }
+
+    fn assemble(
+        disk: Arc<dyn Disk>,
+        options: Options,
+        start: Start,
+        manifest: Manifest,
+        recovered: Recovered,
+        location: Location,
+        debt: Arc<Debt>,
+    ) -> Self {
+        let directory_id = manifest.directory_id;
+        let health = Arc::new(Health::default());
+        let space = Arc::new(Space::new(Arc::clone(&disk), options.disk_reserve));
+        let location = Arc::new(location);
+        let ring = Arc::new(Ring::new(options.ring_bytes));
+        let allocator = Arc::new(Allocator::new(
+            Arc::clone(&disk),
+            Arc::clone(&space),
+            Arc::clone(&health),
+            options.log_file_bytes,
+            [start.log_id, directory_id],
+            recovered.next_no,
+        ));
+        let parts = Parts {
+            allocator: Arc::clone(&allocator),
+            health: Arc::clone(&health),
+            debt: Arc::clone(&debt),
+            location: Arc::clone(&location),
+            ring: Arc::clone(&ring),
+        };
+        let Recovered { report, last, newest_time, touched, .. } = recovered;
+        let time = newest_time.max(start.now);
+        let frame_bytes_max = options.frame_bytes_max;
+        Self {
+            lane: Lane::new(parts, frame_bytes_max, start.log_id, last, time, touched),
+            blobs: Blobs::new(Arc::clone(&disk), space),
+            shelf: Arc::new(Shelf { location: Arc::clone(&location), ring: Arc::clone(&ring) }),
+            pins: Arc::new(Pins::default()),
+            upkeep: Mutex::new(Ledger::new(manifest)),
+            recovery: report,
+            disk,
+            options,
+            directory_id,
+            newest_time,
+            health,
+            allocator,
+            debt,
+            location,
+            ring,
+        }
+    }
+}
+
+/// The manifest, or a new one for an empty disk.
+fn manifest(disk: &dyn Disk, directory_id: u128) -> Result<Manifest> {
+    if let Some(manifest) = Manifest::load(disk)? {
+        // A rename that only the page cache knows must not be undone once files were removed.
+        disk.sync_dir("").map_err(|e| Error::io("", "syncing the directory", e))?;
+        return Ok(manifest);
+    }
+    for dir in DIRS {
+        // A directory that is not there yet is as good as an empty one.
+        if let Some(name) = disk.list(dir).unwrap_or_default().first() {
+            let detail = format!("the manifest is missing, but there is {dir}/{name}");
+            return Err(Error::corrupt(manifest::PATH, 0, detail));
+        }
+    }
+    for dir in DIRS {
+        disk.create_dir(dir).map_err(|e| Error::io(dir, "creating a directory", e))?;
+    }
+    // Whoever finds a manifest must find the directories that it stands for.
+    disk.sync_dir("").map_err(|e| Error::io("", "syncing the directory", e))?;
+    let manifest = Manifest::new(directory_id);
+    manifest.store(disk)?;
+    Ok(manifest)
+}
+
+/// Hands every saved image to `visitor`, and tells `location` what the checkpoint knows.
+fn restore(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    location: &Location,
+    visitor: &mut dyn Visitor,
+) -> Result<()> {
+    for (shard, saved) in ShardNo::all().zip(&manifest.shards) {
+        let Some(block) = saved.image else { continue };
+        let image = checkpoint::load_image(disk, shard, saved.lsn, block)?;
+        let taken = visitor.image(shard, saved.lsn, &image);
+        taken.map_err(|detail| checkpoint::unusable(block, detail))?;
+    }
+    for (no, footed) in &manifest.files {
+        location.foot_file(*no, *footed);
+    }
+    if let Some(block) = manifest.heads {
+        for (stream, no) in checkpoint::load_heads(disk, block, manifest.lsn)? {
+            location.set_head(stream, no);
+        }
+    }
+    Ok(())
+}

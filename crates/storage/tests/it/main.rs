@@ -1,0 +1,18 @@
+//! The store as the engine sees it, on a disk in memory unless the disk itself is the subject.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::cast_possible_truncation, reason = "test data is small")]
+
+mod blobs;
+mod crash;
+mod crash_disk;
+mod damage;
+mod disk;
+mod full;
+mod golden;
+mod lineage;
+mod recovery;
+mod support;
+mod threads;
+mod upkeep;
+mod writing;
