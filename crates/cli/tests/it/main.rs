@@ -6,4 +6,5 @@ mod help;
 mod serving;
 mod streams;
 mod support;
+mod tidy;
 mod usage;

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use headwater_core::command::Command;
-use headwater_core::ids::{Lsn, StreamId, StreamName, Timestamp};
+use headwater_core::ids::{Lsn, Offset, StreamId, StreamName, Timestamp};
 use headwater_core::state::Now;
 use headwater_storage::Error;
 
@@ -172,12 +172,13 @@ impl Engine {
 
     /// Gives up log files below the checkpoint in which nothing is needed; returns how many.
     fn reclaim(&self) -> Result<usize, Error> {
-        self.store.reclaim(&|stream, start, end| {
+        self.store.reclaim(&|stream, _start, end| {
             let shard = self.shard(stream.shard()).lock();
             // The state may know of a delete or a boundary that a crash would take back: bytes go
-            // only by decisions that are durable.
+            // only by decisions that are durable. And a stream's files go oldest first, since each
+            // is found by way of the next: a fork may need old bytes when newer ones are dead.
             shard.applied > self.store.durable()
-                || shard.state.stream(stream).is_some_and(|stream| stream.needs(start, end))
+                || shard.state.stream(stream).is_some_and(|live| live.needs(Offset::ZERO, end))
         })
     }
 }
