@@ -17,9 +17,9 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, header};
 
 use super::body::Body;
-use super::locate::next;
+use super::locate::{ATTEMPTS_MAX, next};
 use super::page::stream_headers;
-use super::respond::{self, Answer, Failure};
+use super::respond::{self, Answer, Failure, Reply};
 use super::snapshot::blob_pieces;
 use super::{App, Place};
 use crate::random;
@@ -31,8 +31,18 @@ const PIECE_BYTES: usize = 64 * 1024;
 const NO_SNAPSHOT_TYPE: &str = "application/octet-stream";
 
 pub(super) async fn get(app: &Arc<App>, head: &Parts, place: &Place) -> Answer {
-    let facts = app.facts(&place.name).await?;
-    refuse_live(head.uri.query())?;
+    for _ in 0..ATTEMPTS_MAX {
+        let facts = app.facts(&place.name).await?;
+        refuse_live(head.uri.query())?;
+        if let Some(reply) = view(app, head, facts).await? {
+            return Ok(reply);
+        }
+    }
+    Err(Failure::overloaded())
+}
+
+/// The answer, or nothing when what `facts` name was given up before this could take hold of it.
+async fn view(app: &Arc<App>, head: &Parts, facts: Facts) -> Result<Option<Reply>, Failure> {
     let boundary = Boundary::new(random::id());
     let mut reply = Response::new(Body::empty());
     let headers = reply.headers_mut();
@@ -50,19 +60,27 @@ pub(super) async fn get(app: &Arc<App>, head: &Parts, place: &Place) -> Answer {
     }
     if head.method == Method::GET {
         app.engine.renew(&facts);
-        *reply.body_mut() = body(app, facts, boundary).await?;
+        let Some(body) = body(app, facts, boundary).await? else { return Ok(None) };
+        *reply.body_mut() = body;
     }
-    Ok(reply)
+    Ok(Some(reply))
 }
 
-async fn body(app: &Arc<App>, facts: Facts, boundary: Boundary) -> Result<Body, Failure> {
+async fn body(app: &Arc<App>, facts: Facts, boundary: Boundary) -> Result<Option<Body>, Failure> {
     let from = facts.snapshot.as_ref().map_or(facts.retained, |snapshot| snapshot.offset);
     // Both hold what they need from here on: nothing that happens later changes this answer.
     let reader = app.reader(&facts, from, facts.tail);
     let blob = match &facts.snapshot {
-        Some(snapshot) => Some((app.open_blob(snapshot).await?, snapshot.len)),
+        Some(snapshot) => match app.open_blob(&facts, snapshot).await? {
+            Some(reader) => Some((reader, snapshot.len)),
+            None => return Ok(None),
+        },
         None => None,
     };
+    // The reader protects what it needs only since it was made.
+    if app.engine.look_at(facts.id).wait().await??.retained > from {
+        return Ok(None);
+    }
     let first_type = match &facts.snapshot {
         Some(snapshot) => snapshot.content.as_str().to_owned(),
         None => NO_SNAPSHOT_TYPE.to_owned(),
@@ -78,7 +96,7 @@ async fn body(app: &Arc<App>, facts: Facts, boundary: Boundary) -> Result<Body, 
         reader: Some(reader),
         inside: false,
     });
-    Ok(Body::pieces(opening.chain(snapshot).chain(updates)))
+    Ok(Some(Body::pieces(opening.chain(snapshot).chain(updates))))
 }
 
 /// The parts behind the snapshot.

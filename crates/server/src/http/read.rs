@@ -13,7 +13,7 @@ use http::request::Parts;
 
 use super::body::Body;
 use super::page::{Page, lifetime_headers, page_headers, stream_headers};
-use super::respond::{self, Answer, Reply};
+use super::respond::{self, Answer, Failure, Reply};
 use super::{App, Place, long_poll, sse};
 
 pub(super) async fn read(app: &Arc<App>, head: &Parts, place: Place) -> Answer {
@@ -23,11 +23,17 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts, place: Place) -> Answer {
     if query.max_records.is_some() && !facts.is_json() {
         return Err(Refusal::RecordsNeedJson.into());
     }
-    match query.live {
+    let asked = query.start.clone();
+    let answer = match query.live {
         None => catch_up(app, head, &facts, &start, query.max_records).await,
         Some(Live::LongPoll) => long_poll::read(app, head, facts, start, query).await,
         Some(Live::Sse) => sse::read(app, head, facts, start, query).await,
+    };
+    if let Err(Failure::Problem(..)) = &answer {
+        // What was discarded in the middle of a read is not damaged: the refusal tells.
+        app.facts(&place.name).await?.start(asked.as_ref())?;
     }
+    answer
 }
 
 async fn catch_up(

@@ -11,6 +11,7 @@ use headwater_core::content::ContentType;
 use headwater_core::ids::BlobId;
 use headwater_core::refusal::Refusal;
 use headwater_core::state::{Digest, Snapshot};
+use headwater_core::stream::read::Facts;
 use headwater_core::stream::snapshot::Publish;
 use headwater_core::wire::etag::ETag;
 use headwater_core::wire::headers::{self as h, Fields};
@@ -188,7 +189,7 @@ pub(super) async fn get(app: &Arc<App>, head: &Parts, place: &Place, at: &str) -
     respond::insert(headers, header::CONTENT_LENGTH, end - start);
     *reply.status_mut() = status;
     if head.method == http::Method::GET {
-        let reader = app.open_blob(snapshot).await?;
+        let reader = app.open_blob(&facts, snapshot).await?.ok_or(Refusal::SnapshotNotFound)?;
         *reply.body_mut() = Body::pieces(blob_pieces(reader, start, end));
         app.engine.renew(&facts);
     }
@@ -225,10 +226,23 @@ pub(super) async fn delete(app: &Arc<App>, place: &Place, at: &str) -> Answer {
 }
 
 impl App {
-    /// Opens a snapshot's body. Once open, it stays readable even when it is superseded.
-    pub(super) async fn open_blob(&self, snapshot: &Snapshot) -> Result<BlobReader, Failure> {
+    /// Opens the body of a snapshot that `facts` name; nothing if it was superseded since, and its
+    /// body is gone. Once open, it stays readable even when it is superseded.
+    pub(super) async fn open_blob(
+        &self,
+        facts: &Facts,
+        snapshot: &Snapshot,
+    ) -> Result<Option<BlobReader>, Failure> {
         let (engine, blob) = (Arc::clone(&self.engine), snapshot.blob);
-        blocking(move || engine.store().blobs().open(blob)).await
+        let opened = blocking(move || engine.store().blobs().open(blob)).await;
+        if opened.is_err() {
+            // A body that nobody names any more is not damaged.
+            let now = self.engine.look_at(facts.id).wait().await??;
+            if now.snapshot.is_none_or(|visible| visible.blob != blob) {
+                return Ok(None);
+            }
+        }
+        opened.map(Some)
     }
 }
 

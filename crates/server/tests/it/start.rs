@@ -1,0 +1,43 @@
+//! Starting: what stands in the way is told, with the exit code of a process that ends by it.
+
+use headwater_server::config::Config;
+use headwater_server::{RunError, Server};
+
+use crate::support::{Headwater, get};
+
+fn refused(config: Config) -> RunError {
+    Server::start(config).map(|_started| ()).expect_err("it must not start")
+}
+
+#[test]
+fn a_data_directory_in_use_is_told() {
+    let server = Headwater::start();
+    let error = refused(server.config());
+    assert!(matches!(error, RunError::Open(_)), "{error}");
+    assert_eq!(error.exit_code(), 2);
+    server.send(get("/demo")).expect(200);
+}
+
+#[test]
+fn an_address_in_use_is_told() {
+    let (server, spare) = (Headwater::start(), Headwater::start());
+    let mut config = spare.config();
+    drop(spare);
+    config.listen = server.host().parse().unwrap();
+    let error = refused(config.clone());
+    assert!(matches!(error, RunError::Listen(address, _) if address == config.listen), "{error}");
+    assert_eq!(error.exit_code(), 1);
+    std::fs::remove_dir_all(config.data_dir).unwrap();
+}
+
+#[test]
+fn a_first_bucket_that_cannot_be_one_is_told_before_anything_is_touched() {
+    let spare = Headwater::start();
+    let mut config = spare.config();
+    drop(spare);
+    config.bucket = Some("No Bucket".into());
+    let error = refused(config.clone());
+    assert!(matches!(error, RunError::Config(_)), "{error}");
+    assert_eq!(error.exit_code(), 2);
+    assert!(!config.data_dir.exists());
+}
