@@ -88,14 +88,21 @@ async fn body(app: &Arc<App>, facts: Facts, boundary: Boundary) -> Result<Option
     let mut opening = BytesMut::new();
     boundary.begin_part(&mut opening, &first_type);
     let opening = stream::iter([Ok(opening.freeze())]);
-    let snapshot = stream::iter(blob).flat_map(|(reader, len)| blob_pieces(reader, 0, len));
+    // The first piece of each is read before the head goes out: damage is an answer of its own.
+    let snapshot = match blob {
+        Some((reader, len)) => Some(blob_pieces(reader, 0, len).await?),
+        None => None,
+    };
+    let (ready, reader) = next(reader).await?.unzip();
     let updates = updates(Updates {
         boundary,
         content: facts.content.as_str().to_owned(),
         is_json: facts.is_json(),
-        reader: Some(reader),
+        ready,
+        reader,
         inside: false,
     });
+    let snapshot = stream::iter(snapshot).flatten();
     Ok(Some(Body::pieces(opening.chain(snapshot).chain(updates))))
 }
 
@@ -104,36 +111,37 @@ struct Updates {
     boundary: Boundary,
     content: String,
     is_json: bool,
+    /// A chunk that was read ahead.
+    ready: Option<Chunk>,
+    /// None when everything was read.
     reader: Option<Reader>,
     /// Whether a part is open whose message goes on in the next chunk.
     inside: bool,
 }
 
 fn updates(state: Updates) -> impl futures_util::Stream<Item = io::Result<Bytes>> + Send {
-    stream::unfold((state, true), |(mut state, first)| async move {
-        let mut reader = state.reader.take()?;
+    // The first piece ends the snapshot's part.
+    let opening = Bytes::from_static(PART_TAIL);
+    stream::unfold(Some((state, opening)), |state| async move {
+        let (mut state, opening) = state?;
         let mut out = BytesMut::with_capacity(PIECE_BYTES);
-        if first {
-            out.extend_from_slice(PART_TAIL);
-        }
+        out.extend_from_slice(&opening);
         loop {
-            match next(reader).await {
-                Ok(Some((chunk, rest))) => {
+            match state.next().await {
+                Ok(Some(chunk)) => {
                     state.add(&mut out, &chunk);
                     if out.len() >= PIECE_BYTES {
-                        state.reader = Some(rest);
-                        return Some((Ok(out.freeze()), (state, false)));
+                        return Some((Ok(out.freeze()), Some((state, Bytes::new()))));
                     }
-                    reader = rest;
                 }
                 Ok(None) => {
                     state.boundary.close(&mut out);
-                    return Some((Ok(out.freeze()), (state, false)));
+                    return Some((Ok(out.freeze()), None));
                 }
                 // Cut without the final boundary, so that the client can tell.
                 Err(_failure) => {
                     let cut = io::Error::other("the stream could not be read on");
-                    return Some((Err(cut), (state, false)));
+                    return Some((Err(cut), None));
                 }
             }
         }
@@ -141,6 +149,16 @@ fn updates(state: Updates) -> impl futures_util::Stream<Item = io::Result<Bytes>
 }
 
 impl Updates {
+    async fn next(&mut self) -> Result<Option<Chunk>, Failure> {
+        if self.ready.is_some() {
+            return Ok(self.ready.take());
+        }
+        let Some(reader) = self.reader.take() else { return Ok(None) };
+        let (chunk, reader) = next(reader).await?.unzip();
+        self.reader = reader;
+        Ok(chunk)
+    }
+
     fn add(&mut self, out: &mut BytesMut, chunk: &Chunk) {
         let mut start = 0;
         for end in chunk.ends.iter().map(|end| *end as usize) {

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use headwater_core::command::{Command, PublishReceipt, Receipt, StoredBlob};
 use headwater_core::content::ContentType;
 use headwater_core::ids::BlobId;
@@ -190,7 +190,7 @@ pub(super) async fn get(app: &Arc<App>, head: &Parts, place: &Place, at: &str) -
     *reply.status_mut() = status;
     if head.method == http::Method::GET {
         let reader = app.open_blob(&facts, snapshot).await?.ok_or(Refusal::SnapshotNotFound)?;
-        *reply.body_mut() = Body::pieces(blob_pieces(reader, start, end));
+        *reply.body_mut() = Body::pieces(blob_pieces(reader, start, end).await?);
         app.engine.renew(&facts);
     }
     Ok(reply)
@@ -246,26 +246,45 @@ impl App {
     }
 }
 
-/// The bytes of a blob from `start` to `end`, as fast as the client takes them.
-pub(super) fn blob_pieces(
+/// The bytes of a blob from `start` to `end`, as fast as the client takes them. The first piece is
+/// read at once: damage there is an answer of its own.
+pub(super) async fn blob_pieces(
     reader: BlobReader,
     start: u64,
     end: u64,
-) -> impl futures_util::Stream<Item = io::Result<Bytes>> + Send {
-    stream::unfold(Some((reader, start)), move |state| async move {
-        let (reader, at) = state.filter(|(_, at)| *at < end)?;
-        let max = usize::try_from(end - at).unwrap_or(usize::MAX).min(PIECE_BYTES);
-        let read = blocking(move || {
-            let bytes = reader.read(at, max)?;
-            Ok((reader, bytes))
-        });
-        match read.await {
-            Ok((reader, bytes)) if !bytes.is_empty() => {
-                let next = at + bytes.len() as u64;
-                Some((Ok(bytes), Some((reader, next))))
-            }
+) -> Result<impl futures_util::Stream<Item = io::Result<Bytes>> + Send, Failure> {
+    let (first, rest) = match piece(reader, start, end).await? {
+        Some((bytes, reader, next)) => (Some(Ok(bytes)), Some((reader, next))),
+        None => (None, None),
+    };
+    let rest = stream::unfold(rest, move |state| async move {
+        let (reader, at) = state?;
+        match piece(reader, at, end).await {
+            Ok(Some((bytes, reader, next))) => Some((Ok(bytes), Some((reader, next)))),
+            Ok(None) => None,
             // Cut, so that what is missing does not look like the end.
-            _ => Some((Err(io::Error::other("the snapshot could not be read on")), None)),
+            Err(_failure) => {
+                Some((Err(io::Error::other("the snapshot could not be read on")), None))
+            }
         }
+    });
+    Ok(stream::iter(first).chain(rest))
+}
+
+/// The piece at `at`, and where to go on; nothing at the end.
+async fn piece(
+    reader: BlobReader,
+    at: u64,
+    end: u64,
+) -> Result<Option<(Bytes, BlobReader, u64)>, Failure> {
+    if at >= end {
+        return Ok(None);
+    }
+    let max = usize::try_from(end - at).unwrap_or(usize::MAX).min(PIECE_BYTES);
+    blocking(move || {
+        let bytes = reader.read(at, max)?;
+        let next = at + bytes.len() as u64;
+        Ok(Some((bytes, reader, next)))
     })
+    .await
 }

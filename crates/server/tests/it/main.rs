@@ -7,6 +7,7 @@ mod appends;
 mod attributes;
 mod batch;
 mod bootstrap;
+mod damage;
 mod forks;
 mod json;
 mod lifetime;
