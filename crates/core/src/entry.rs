@@ -1,5 +1,5 @@
-//! What was decided: the log stores entries, recovery replays them, and [`State::apply`] is the only
-//! thing that changes a shard. An entry belongs to exactly one shard; entries that must happen
+//! What was decided: the log stores entries, recovery replays them, and [`State::apply`] is the
+//! only thing that changes a shard. An entry belongs to exactly one shard; entries that must happen
 //! together travel in one group.
 
 use std::ops::Range;

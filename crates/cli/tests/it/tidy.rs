@@ -66,7 +66,9 @@ fn nothing(violations: &[String]) {
 
 #[test]
 fn every_module_opens_with_what_it_is_for() {
-    let missing = |source: &&Source| !source.text.starts_with("//!");
+    let missing = |source: &&Source| {
+        !source.text.starts_with("//!") && !source.path.ends_with("/tests.rs")
+    };
     nothing(&sources().iter().filter(missing).map(|s| s.path.clone()).collect::<Vec<_>>());
 }
 
@@ -165,4 +167,58 @@ fn every_verb_of_the_core_has_a_script() {
         }
     }
     nothing(&missing);
+}
+
+/// Every `UPPER_SNAKE` text in quotes: that is how codes stand in the sources.
+fn codes(text: &str) -> Vec<&str> {
+    let is_code = |word: &&str| {
+        word.len() > 5
+            && word.starts_with(|first: char| first.is_ascii_uppercase())
+            && word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
+    };
+    text.split('"').filter(is_code).collect()
+}
+
+#[test]
+fn every_error_code_is_documented() {
+    let page = fs::read_to_string(root().join("docs/errors.md")).expect("the page of errors");
+    let mut missing = Vec::new();
+    for source in sources().iter().filter(|source| source.ships()) {
+        let tells = source.path.starts_with("crates/server/src/http/")
+            || source.path.starts_with("crates/core/src/refusal")
+            || source.path.starts_with("crates/core/src/wire/invalid")
+            || source.path == "crates/core/src/json.rs";
+        if tells {
+            let unknown = codes(source.code()).into_iter().filter(|code| {
+                *code != "CARGO_PKG_VERSION" && !page.contains(&format!("| `{code}` |"))
+            });
+            missing.extend(unknown.map(|code| format!("{}: {code}", source.path)));
+        }
+    }
+    nothing(&missing);
+}
+
+#[test]
+fn links_between_documents_resolve() {
+    let root = root();
+    let mut folders = vec![root.clone(), root.join("docs"), root.join("docs/decisions")];
+    folders.push(root.join("docs/spec"));
+    let mut broken = Vec::new();
+    for folder in folders {
+        for entry in fs::read_dir(&folder).expect("a folder of documents") {
+            let path = entry.expect("an entry of a folder").path();
+            if path.extension().is_none_or(|extension| extension != "md") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).expect("a document");
+            for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+                let file = target.split('#').next().unwrap_or(target);
+                let inside = !file.is_empty() && !file.contains("://");
+                if inside && !folder.join(file).exists() {
+                    broken.push(format!("{}: {target}", path.display()));
+                }
+            }
+        }
+    }
+    nothing(&broken);
 }

@@ -9,7 +9,8 @@ use parking_lot::{Mutex, RwLock};
 
 use super::{Disk, DiskFile};
 
-/// Files in memory with an optional size limit. Cloning shares the disk; [`MemDisk::copy`] does not.
+/// Files in memory with an optional size limit. Cloning shares the disk; [`MemDisk::copy`] does
+/// not.
 #[derive(Clone)]
 pub struct MemDisk {
     tree: Arc<Mutex<Tree>>,

@@ -96,8 +96,8 @@ impl Header {
     }
 }
 
-/// Makes a log file of `header.size` bytes, durable with its header and its name, so that no frame can
-/// ever be in a file that a crash might take away.
+/// Makes a log file of `header.size` bytes, durable with its header and its name, so that no frame
+/// can ever be in a file that a crash might take away.
 ///
 /// # Errors
 /// `Full` when there is no room for it; the file is gone then. After `Io` it may be there.
