@@ -45,6 +45,12 @@ impl App {
         if from.0 >= facts.tail {
             return Ok(Page { from, to: from });
         }
+        // The usual case of a live reader needs no lookup: all that is left fits.
+        let left = facts.next.0.saturating_sub(from.1.0);
+        let all_records = max_records.is_none_or(|max| left <= max);
+        if all_records && facts.tail.since(from.0) <= self.config.read_page_bytes {
+            return Ok(Page { from, to: (facts.tail, facts.next) });
+        }
         let messages_max = max_records.unwrap_or(u64::MAX);
         let extent = self.extent(facts, from.0, self.config.read_page_bytes, messages_max).await?;
         Ok(Page { from, to: (extent.end, extent.record_end) })
