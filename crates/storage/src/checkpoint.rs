@@ -124,7 +124,7 @@ fn path(number: u64) -> String {
 }
 
 fn parse_name(name: &str) -> Option<u64> {
-    name.strip_suffix(".ckpt")?.parse().ok()
+    codec::digits(name.strip_suffix(".ckpt")?, 10)
 }
 
 fn block_header(kind: u8, shard: u8, lsn: Lsn, block: &BlockRef) -> Vec<u8> {

@@ -115,6 +115,12 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// A number in a file name: exactly `len` decimal digits.
+pub(crate) fn digits(text: &str, len: usize) -> Option<u64> {
+    let exact = text.len() == len && text.bytes().all(|b| b.is_ascii_digit());
+    exact.then(|| text.parse().ok())?
+}
+
 /// Appends the checksum of everything in `out` so far.
 pub(crate) fn put_crc(out: &mut Vec<u8>) {
     let crc = crc32c::crc32c(out);

@@ -124,22 +124,26 @@ impl Reader {
     /// The next bytes, or nothing at the end of the range.
     ///
     /// # Errors
-    /// `Corrupt` when stored bytes are not what was written, `Io` when they cannot be read.
-    #[expect(clippy::should_implement_trait, reason = "an error does not end the range")]
+    /// `Corrupt` when stored bytes are not what was written, `Io` when they cannot be read. The next
+    /// call tries the same bytes again.
+    #[expect(clippy::should_implement_trait, reason = "a failed call does not end the range")]
     pub fn next(&mut self) -> Result<Option<Chunk>> {
         let Some(piece) = self.pieces.last().copied() else { return Ok(None) };
         let chunk = match self.open.take() {
-            Some(open) => self.continue_entry(open, piece)?,
-            None => self.next_entry(piece)?,
+            Some(open) => self.continue_entry(open, piece),
+            None => self.next_entry(piece),
         };
-        let end = chunk.offset.plus(chunk.bytes.len() as u64);
-        if end >= piece.to {
-            self.pieces.pop();
-            (self.path, self.spots, self.open) = (Vec::new(), Vec::new(), None);
-        } else if let Some(piece) = self.pieces.last_mut() {
-            piece.from = end;
+        let end = chunk.as_ref().map(|chunk| chunk.offset.plus(chunk.bytes.len() as u64));
+        match (end, self.pieces.last_mut()) {
+            (Ok(end), Some(piece)) if end < piece.to => piece.from = end,
+            (ended, _) => {
+                if ended.is_ok() {
+                    self.pieces.pop();
+                }
+                (self.path, self.spots, self.open) = (Vec::new(), Vec::new(), None);
+            }
         }
-        Ok(Some(chunk))
+        chunk.map(Some)
     }
 
     /// Whether `next` will be served from memory.
@@ -220,12 +224,13 @@ impl Reader {
         let mut window = vec![first];
         while let Some(next) = self.spots.last().copied() {
             let next_end = u64::from(next.position) + u64::from(next.len);
-            let gap = u64::from(next.position).saturating_sub(end);
-            let close = next.file_no == first.file_no && gap <= GAP_BYTES_MAX;
-            if !close || next_end > start + WINDOW_BYTES || next.offset >= piece.to {
+            let gap = u64::from(next.position).checked_sub(end);
+            let close = gap.is_some_and(|gap| gap <= GAP_BYTES_MAX);
+            let here = close && next.file_no == first.file_no && next.offset < piece.to;
+            if !here || next_end > start + WINDOW_BYTES {
                 break;
             }
-            end = end.max(next_end);
+            end = next_end;
             window.push(next);
             self.spots.pop();
         }

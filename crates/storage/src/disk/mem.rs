@@ -171,7 +171,9 @@ impl MemFile {
             self.room.used.fetch_sub(old - len, Ordering::SeqCst);
         }
         bytes.resize(to_usize(len)?, 0);
-        bytes.shrink_to_fit();
+        if len < old {
+            bytes.shrink_to_fit();
+        }
         Ok(())
     }
 }

@@ -35,7 +35,7 @@ impl OsDisk {
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         let root = dir.as_ref().to_owned();
         let failed = |source| Error::io(&root.display().to_string(), "opening", source);
-        fs::create_dir_all(&root).map_err(failed)?;
+        create_durably(&root).map_err(failed)?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let lock = options.open(root.join(LOCK)).map_err(failed)?;
@@ -54,6 +54,21 @@ impl OsDisk {
     fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
+}
+
+/// Makes a directory and its parents so that a power cut does not take the whole tree away.
+fn create_durably(dir: &Path) -> io::Result<()> {
+    if dir.as_os_str().is_empty() || dir.is_dir() {
+        return Ok(());
+    }
+    let parent = dir.parent().unwrap_or(Path::new(""));
+    create_durably(parent)?;
+    match fs::create_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+        made => made?,
+    }
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    File::open(parent)?.sync_all()
 }
 
 impl Disk for OsDisk {

@@ -47,8 +47,9 @@ pub(crate) fn path(no: FileNo) -> String {
 
 /// The number in a file name, if it is the name of a log file.
 pub(crate) fn parse_name(name: &str) -> Option<FileNo> {
-    let digits = name.strip_suffix(".log").filter(|digits| digits.len() == 10)?;
-    digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?.filter(|no| *no > 0)
+    let no = codec::digits(name.strip_suffix(".log")?, 10)?;
+    // There is always a number before and one after.
+    FileNo::try_from(no).ok().filter(|no| (1..FileNo::MAX).contains(no))
 }
 
 impl Header {
@@ -125,7 +126,15 @@ mod tests {
     fn only_log_files_have_log_file_names() {
         assert_eq!(parse_name("0000000007.log"), Some(7));
         assert_eq!(path(7), "log/0000000007.log");
-        for other in ["7.log", "0000000000.log", "+000000007.log", "9999999999.log", "LOCK", ""] {
+        for other in [
+            "7.log",
+            "0000000000.log",
+            "+000000007.log",
+            "4294967295.log",
+            "9999999999.log",
+            "LOCK",
+            "",
+        ] {
             assert_eq!(parse_name(other), None, "{other}");
         }
     }

@@ -362,3 +362,84 @@ fn read_exactly(handle: &dyn DiskFile, at: u64, len: u64) -> std::io::Result<Opt
     let read = handle.read_at(&mut bytes, at)?;
     Ok((read == len).then_some(bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{Disk, MemDisk};
+
+    fn placed(stream: u64, offset: u64, record: u64, position: u32) -> Placed {
+        Placed {
+            stream: StreamId(stream),
+            offset: Offset(offset),
+            record: Record(record),
+            payload_len: 10,
+            count: 2,
+            position,
+            len: 30,
+        }
+    }
+
+    fn example() -> (Summary, Runs) {
+        let mut runs = Runs::default();
+        for (at, stream) in (0u32..).zip([9, 2, 9, 5, 9]) {
+            let run = runs
+                .get(&StreamId(stream))
+                .map_or((100, 20), |run: &Run| (run.span.end().0, run.span.record_end().0));
+            let placed = placed(stream, run.0, run.1, 200 + at * 50);
+            let run = runs.entry(StreamId(stream)).or_insert_with(|| Run::starting_at(&placed, 3));
+            run.push(&placed).unwrap();
+        }
+        let summary = Summary {
+            no: 7,
+            log_id: 1,
+            first_lsn: Lsn(5),
+            last_lsn: Lsn(9),
+            last_slot: 4,
+            last_crc: 77,
+            newest_time: Timestamp(8),
+            frames_end: 500,
+            sealed: true,
+        };
+        (summary, runs)
+    }
+
+    #[test]
+    fn a_footer_comes_back_as_it_was_written() {
+        let (summary, runs) = example();
+        let file = MemDisk::new().create("x").unwrap();
+        let footer = encode(&summary, &runs);
+        file.write_at(&footer, summary.frames_end).unwrap();
+        let table = Table::load(7, &*file).unwrap();
+        assert_eq!(table.trailer.summary, summary);
+        assert_eq!(table.streams.len(), 3);
+        for (stream, run) in &runs {
+            let entry = table.find(*stream).unwrap();
+            assert_eq!(entry.span, run.span);
+            assert_eq!(table.load_items(entry, &*file).unwrap()[..], run.items[..]);
+        }
+        assert!(is_intact(7, &*file) && !is_intact(8, &*file));
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let (summary, runs) = example();
+        let footer = encode(&summary, &runs);
+        for bit in 0..footer.len() * 8 {
+            let mut bad = footer.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            let file = MemDisk::new().create("x").unwrap();
+            file.write_at(&bad, summary.frames_end).unwrap();
+            assert!(!is_intact(7, &*file), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_run_has_no_gap() {
+        let mut run = Run::starting_at(&placed(1, 100, 20, 0), 0);
+        run.push(&placed(1, 100, 20, 0)).unwrap();
+        assert!(run.push(&placed(1, 111, 22, 0)).is_err());
+        assert!(run.push(&placed(1, 110, 23, 0)).is_err());
+        run.push(&placed(1, 110, 22, 0)).unwrap();
+    }
+}

@@ -296,3 +296,6 @@ fn decode_data(file: &Bytes, cursor: &mut Cursor<'_>) -> Option<(DataHead, Place
     };
     Some((data, placed))
 }
+
+#[cfg(test)]
+mod tests;

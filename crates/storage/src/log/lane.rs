@@ -27,6 +27,10 @@ use crate::health::Health;
 use crate::location::Location;
 use crate::ring::Ring;
 
+/// A group that is at least this long gets a frame of its own, which is encoded before anybody has
+/// to wait for it.
+const ALONE_BYTES: u64 = 256 << 10;
+
 /// Memory taken for a frame before its size is known, at most.
 const FRAME_BYTES_EXPECTED_MAX: usize = 64 << 10;
 
@@ -131,18 +135,31 @@ impl<T> Lane<T> {
     pub(crate) fn enqueue(&self, permit: Permit, entries: &[Entry], done: T) -> Lsn {
         group::check(entries);
         let Size { body, footer } = group::measure(entries);
+        let alone = (body >= ALONE_BYTES).then(|| {
+            let (mut buffer, mut placed) = (frame_buffer(body, 0), Vec::new());
+            group::encode(entries, &mut buffer, &mut placed);
+            (buffer, placed)
+        });
         let mut queue = self.queue.lock();
         let lsn = queue.enqueued.next();
         let join = queue.frames.back().is_some_and(|frame| {
-            frame.target.is_some() && frame.buffer.len() as u64 + body <= self.frame_bytes_max
+            let fits = frame.buffer.len() as u64 + body <= self.frame_bytes_max;
+            alone.is_none() && frame.target.is_some() && fits
         });
         let place = self.parts.allocator.room().lock().place(permit, body, footer, join);
         if let Place::NewFrame { file, position } = place {
-            let frame = queue.open_frame(file, position, lsn, body);
-            queue.frames.push_back(frame);
+            queue.frames.push_back(Pending::starting_at(file, position, lsn));
         }
+        let expected = queue.frame_bytes;
         let frame = queue.frames.back_mut().expect("a frame was open or has just been opened");
-        group::encode(entries, &mut frame.buffer, &mut frame.placed);
+        if let Some((buffer, placed)) = alone {
+            (frame.buffer, frame.placed) = (buffer, placed);
+        } else {
+            if frame.buffer.is_empty() {
+                frame.buffer = frame_buffer(body, expected);
+            }
+            group::encode(entries, &mut frame.buffer, &mut frame.placed);
+        }
         frame.groups += 1;
         frame.done.push((lsn, done));
         for entry in entries {
@@ -255,27 +272,14 @@ impl<T> Lane<T> {
     }
 }
 
-impl<T> Queue<T> {
-    fn open_frame(&self, file: Arc<LogFile>, position: u64, lsn: Lsn, body: u64) -> Pending<T> {
-        let body = usize::try_from(body).expect("a group fits in memory");
-        let expected = self.frame_bytes.min(FRAME_BYTES_EXPECTED_MAX).max(HEADER_LEN + body);
-        let mut buffer = Vec::with_capacity(expected);
-        buffer.resize(HEADER_LEN, 0);
-        Pending {
-            target: Some((file, position)),
-            first_lsn: lsn,
-            groups: 0,
-            buffer,
-            placed: Vec::new(),
-            done: Vec::new(),
-        }
-    }
-}
-
 impl<T> Pending<T> {
-    fn fence(last: Lsn) -> Self {
+    fn starting_at(file: Arc<LogFile>, position: u64, lsn: Lsn) -> Self {
+        Self { target: Some((file, position)), ..Self::fence(lsn) }
+    }
+
+    fn fence(lsn: Lsn) -> Self {
         let (buffer, placed, done) = (Vec::new(), Vec::new(), Vec::new());
-        Self { target: None, first_lsn: last, groups: 0, buffer, placed, done }
+        Self { target: None, first_lsn: lsn, groups: 0, buffer, placed, done }
     }
 }
 
@@ -324,6 +328,15 @@ impl Placed {
         let frame = u32::try_from(frame).expect("a log file has fewer than 2^32 bytes");
         self.position += frame;
     }
+}
+
+/// A buffer with room for the header, which comes last, and for `body` bytes or more.
+fn frame_buffer(body: u64, expected: usize) -> Vec<u8> {
+    let body = usize::try_from(body).expect("a group fits in memory");
+    let mut buffer =
+        Vec::with_capacity(expected.min(FRAME_BYTES_EXPECTED_MAX).max(HEADER_LEN + body));
+    buffer.resize(HEADER_LEN, 0);
+    buffer
 }
 
 /// Hands a buffer to the ring, without the memory that it did not use.

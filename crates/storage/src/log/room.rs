@@ -148,9 +148,9 @@ impl Room {
         join: bool,
     ) -> Place {
         let alone = frame::HEADER_BYTES + body;
-        assert!(alone + footer <= permit.bytes, "a group is no larger than its permit");
-        self.permits.remove(permit.bytes);
-        permit.bytes = 0;
+        let reserved = std::mem::take(&mut permit.bytes);
+        self.permits.remove(reserved);
+        assert!(alone + footer <= reserved, "a group is no larger than its permit");
         let joined = self.files.front_mut().filter(|front| join && body + footer <= front.left());
         if let Some(front) = joined {
             front.position += body;

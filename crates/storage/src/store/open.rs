@@ -126,8 +126,11 @@ fn manifest(disk: &dyn Disk, directory_id: u128) -> Result<Manifest> {
         return Ok(manifest);
     }
     for dir in DIRS {
-        // A directory that is not there yet is as good as an empty one.
-        if let Some(name) = disk.list(dir).unwrap_or_default().first() {
+        let names = match disk.list(dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            names => names.map_err(|e| Error::io(dir, "listing a directory", e))?,
+        };
+        if let Some(name) = names.first() {
             let detail = format!("the manifest is missing, but there is {dir}/{name}");
             return Err(Error::corrupt(manifest::PATH, 0, detail));
         }

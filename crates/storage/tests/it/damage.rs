@@ -1,6 +1,6 @@
 //! Damaged files: every flipped bit is either noticed or harmless, and nothing ever panics.
 
-use headwater_core::ids::{ShardNo, Timestamp};
+use headwater_core::ids::{Offset, ShardNo, Timestamp};
 use headwater_storage::{Disk, Kind, MemDisk, Options};
 
 use crate::support::*;
@@ -116,12 +116,20 @@ fn damage_in_an_old_file_leaves_the_others_readable() {
     store.finish_checkpoint(round).unwrap();
     store.seal(Timestamp(1)).unwrap();
     let file = disk.open("log/0000000001.log").unwrap();
-    let len = file.len().unwrap() as usize;
-    file.write_at(&vec![0x33; len], 0).unwrap();
+    let mut good = vec![0; file.len().unwrap() as usize];
+    file.read_at(&mut good, 0).unwrap();
+    file.write_at(&vec![0x33; good.len()], 0).unwrap();
     let (store, _) = open(&disk, 2);
-    assert_eq!(check_all(&store, &model).unwrap_err().kind, Kind::Corrupt);
     let tail = model.tail(stream(1, 1));
-    let from = headwater_core::ids::Offset(tail.0 / 2 / 100 * 100);
+    let mut reader = store.read(stream(1, 1), None, Offset::ZERO, tail);
+    assert_eq!(reader.next().unwrap_err().kind, Kind::Corrupt);
+    file.write_at(&good, 0).unwrap();
+    check_range(&mut reader, model.messages(stream(1, 1)), Offset::ZERO, tail).unwrap();
+    file.write_at(&vec![0x33; good.len()], 0).unwrap();
+    drop((reader, store));
+    let (store, _) = open(&disk, 3);
+    assert_eq!(check_all(&store, &model).unwrap_err().kind, Kind::Corrupt);
+    let from = Offset(tail.0 / 2 / 100 * 100);
     let mut reader = store.read(stream(1, 1), None, from, tail);
     check_range(&mut reader, model.messages(stream(1, 1)), from, tail).unwrap();
     model.streams.remove(&stream(1, 1));

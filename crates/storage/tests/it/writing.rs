@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use headwater_core::ids::{Lsn, Offset, Timestamp};
-use headwater_storage::{Entry, MemDisk, Options};
+use headwater_storage::{Entry, Lens, MemDisk, Options, Use};
 
 use crate::support::*;
 
@@ -196,4 +197,28 @@ fn a_live_reader_is_served_from_memory() {
     let again = store.read(id, None, Offset::ZERO, model.tail(id)).next().unwrap().unwrap();
     assert_eq!(first.bytes.as_ptr(), again.bytes.as_ptr(), "no reader gets a copy");
     assert_eq!(reader.next().unwrap(), None);
+}
+
+#[test]
+fn a_broken_promise_stops_the_caller_and_nobody_else() {
+    let disk = MemDisk::new();
+    let (store, _) = open(&disk, 1);
+    let mut model = Model::default();
+    append(&store, &mut model, stream(1, 1), &[message(1, 100)]);
+    let good = model.clone().append(stream(1, 1), &[message(2, 100)]);
+    let mut wrong_lens = good.clone();
+    wrong_lens.data.as_mut().unwrap().lens = Lens::One(99);
+    let mut no_bytes = good.clone();
+    no_bytes.data.as_mut().unwrap().payload = Bytes::new();
+    for (group, room) in
+        [(vec![good], 50), (vec![wrong_lens], 500), (vec![no_bytes], 500), (vec![], 500)]
+    {
+        let permit = store.reserve(room, Use::Normal).unwrap();
+        let enqueue = std::panic::AssertUnwindSafe(|| store.enqueue(permit, &group, 0));
+        assert!(std::panic::catch_unwind(enqueue).is_err(), "{group:?}");
+    }
+    append(&store, &mut model, stream(1, 1), &[message(3, 100)]);
+    drop(store);
+    let (store, _) = open(&disk, 2);
+    check_all(&store, &model).unwrap();
 }
