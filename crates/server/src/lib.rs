@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod config;
+mod descriptors;
 mod embed;
 pub mod engine;
 mod http;

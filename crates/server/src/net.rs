@@ -1,23 +1,34 @@
 //! Sockets: accepting connections, serving HTTP/1.1 on them, and ending them.
+//!
+//! ```text
+//! accept ─► connection ─┬─ every answer given, or the peer is gone ─► linger ─► closed
+//!                       └─ too slow, or an answer too old ──────────► reset
+//! ```
 
+mod accept;
+mod patient;
+
+use std::convert::Infallible;
 use std::future::poll_fn;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Method, Request};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
-use crate::http::App;
+use self::accept::{Acceptor, Slot};
+use self::patient::Patient;
+use crate::http::{App, Reply};
 
 /// What a client that was refused may still send before its connection is closed on it.
 const LINGER_BYTES: usize = 16 * 1024 * 1024;
@@ -25,8 +36,8 @@ const LINGER_BYTES: usize = 16 * 1024 * 1024;
 /// How long such a client may take.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// How long to rest when the process has no descriptor left for a connection.
-const ACCEPT_REST: Duration = Duration::from_millis(50);
+/// The least that hyper takes as a limit of its buffers, in bytes.
+const BUFFER_BYTES_MIN: usize = 8 * 1024;
 
 /// Accepts connections until the server drains, then waits for them to end.
 pub(crate) async fn serve(
@@ -34,22 +45,17 @@ pub(crate) async fn serve(
     listener: TcpListener,
     mut draining: watch::Receiver<bool>,
 ) {
-    let slots = Arc::new(Semaphore::new(app.config.connections_max));
+    let mut acceptor = Acceptor::new(listener, app.shares.connections);
     let mut connections = JoinSet::new();
     loop {
-        let accepted = tokio::select! {
+        let (socket, slot) = tokio::select! {
             _ = draining.wait_for(|draining| *draining) => break,
-            accepted = accept(&listener, &slots) => accepted,
+            accepted = acceptor.accept() => accepted,
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
         };
-        let (socket, slot) = accepted;
-        let (app, draining) = (Arc::clone(&app), draining.clone());
-        connections.spawn(async move {
-            connection(app, socket, draining).await;
-            drop(slot);
-        });
+        connections.spawn(connection(Arc::clone(&app), socket, slot, draining.clone()));
     }
-    drop(listener);
+    drop(acceptor);
     let patience = app.config.drain_timeout;
     let ended =
         tokio::time::timeout(patience, async { while connections.join_next().await.is_some() {} });
@@ -58,52 +64,97 @@ pub(crate) async fn serve(
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> (TcpStream, tokio::sync::OwnedSemaphorePermit) {
-    let slot = Arc::clone(slots).acquire_owned().await.expect("the semaphore is never closed");
-    loop {
-        match listener.accept().await {
-            Ok((socket, _)) => return (socket, slot),
-            Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_REST).await;
-            }
+/// When the answer under way, or the newest one, has to be over.
+type Until = Arc<Mutex<Option<Instant>>>;
+
+async fn connection(
+    app: Arc<App>,
+    socket: TcpStream,
+    slot: Slot,
+    mut draining: watch::Receiver<bool>,
+) {
+    // Small answers leave at once; without this they would wait for more.
+    let _refused = socket.set_nodelay(true).is_err();
+    let until = Until::default();
+    let longest = app.config.response_max_duration.max(app.config.sse_max_duration);
+    let io = TokioIo::new(Patient::new(socket, app.config.slow_reader_timeout));
+    let builder = builder(&app);
+    let service = service_fn(|request: Request<Incoming>| {
+        let (app, slot, until) = (Arc::clone(&app), Arc::clone(&slot), Arc::clone(&until));
+        Box::pin(async move {
+            *until.lock() = None;
+            let reply = answer(app, slot, request).await;
+            *until.lock() = Some(Instant::now() + longest);
+            Ok::<_, Infallible>(reply)
+        })
+    });
+    let mut connection = builder.serve_connection(io, service);
+    let served = async {
+        let finished = tokio::select! {
+            result = poll_fn(|cx| connection.poll_without_shutdown(cx)) => Some(result),
+            _ = draining.wait_for(|draining| *draining) => None,
+        };
+        let result = if let Some(result) = finished {
+            result
+        } else {
+            Pin::new(&mut connection).graceful_shutdown();
+            poll_fn(|cx| connection.poll_without_shutdown(cx)).await
+        };
+        if let Err(error) = &result {
+            tracing::debug!(%error, "a connection broke");
         }
+    };
+    let too_old = tokio::select! {
+        () = served => false,
+        () = overdue(&until, longest) => true,
+    };
+    let io = connection.into_parts().io.into_inner();
+    if too_old || io.gave_up() {
+        reset(&io.into_socket());
+    } else {
+        linger(io.into_socket()).await;
     }
 }
 
-async fn connection(app: Arc<App>, socket: TcpStream, mut draining: watch::Receiver<bool>) {
-    // Small answers leave at once; without this they would wait for more.
-    let _refused = socket.set_nodelay(true).is_err();
-    let patience = app.config.slow_reader_timeout;
-    let io = TokioIo::new(Patient { socket, patience, stuck: None });
+fn builder(app: &App) -> http1::Builder {
     let mut builder = http1::Builder::new();
+    // `pipeline_flush` stays off: it holds answers back while the client has sent more than was
+    // read, and a single byte behind a request would let an endless answer pile up in memory.
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(app.config.header_timeout)
-        .max_buf_size(app.config.header_bytes_max)
-        .pipeline_flush(true);
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let app = Arc::clone(&app);
-        Box::pin(async move { Ok::<_, std::convert::Infallible>(app.answer(request).await) })
-    });
-    let mut connection = builder.serve_connection(io, service);
-    let finished = tokio::select! {
-        result = poll_fn(|cx| connection.poll_without_shutdown(cx)) => Some(result),
-        _ = draining.wait_for(|draining| *draining) => None,
-    };
-    let result = if let Some(result) = finished {
-        result
-    } else {
-        Pin::new(&mut connection).graceful_shutdown();
-        poll_fn(|cx| connection.poll_without_shutdown(cx)).await
-    };
-    if let Err(error) = &result {
-        tracing::debug!(%error, "a connection broke");
+        .max_header_size(app.config.header_bytes_max)
+        .max_buf_size(app.config.header_bytes_max.max(BUFFER_BYTES_MIN));
+    builder
+}
+
+/// Answers a request. One that may change something runs to its end even when the client goes
+/// away: what it has begun, such as a stored body that waits for its entry, is also cleaned up.
+async fn answer(app: Arc<App>, slot: Slot, request: Request<Incoming>) -> Reply {
+    if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+        return app.answer(request).await;
     }
-    linger(connection.into_parts().io.into_inner().socket).await;
+    let handler = tokio::spawn(async move {
+        let reply = app.answer(request).await;
+        drop(slot);
+        reply
+    });
+    handler.await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a request's handler has panicked");
+        App::panicked()
+    })
+}
+
+/// Waits until an answer is older than `longest`. No answer that begins while this sleeps can be
+/// overdue before it wakes.
+async fn overdue(until: &Mutex<Option<Instant>>, longest: Duration) {
+    loop {
+        let end = *until.lock();
+        tokio::time::sleep_until(end.unwrap_or_else(|| Instant::now() + longest)).await;
+        if until.lock().is_some_and(|end| end <= Instant::now()) {
+            return;
+        }
+    }
 }
 
 /// Ends a connection so that an answer given before the request was read reaches the client:
@@ -126,73 +177,8 @@ async fn linger(mut socket: TcpStream) {
     .is_err();
 }
 
-/// A socket that gives up on a client which takes no byte for too long.
-struct Patient {
-    socket: TcpStream,
-    patience: Duration,
-    stuck: Option<Pin<Box<Sleep>>>,
-}
-
-impl Patient {
-    fn watch<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        written: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.stuck = None;
-            return written;
-        }
-        let patience = self.patience;
-        let stuck = self
-            .stuck
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + patience)));
-        match stuck.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            Poll::Pending => Poll::Pending,
-        }
-    }
-}
-
-impl AsyncRead for Patient {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Patient {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.socket).poll_write(cx, buf);
-        self.watch(cx, written)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
-        self.watch(cx, written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.socket.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = Pin::new(&mut self.socket).poll_flush(cx);
-        self.watch(cx, flushed)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(cx)
-    }
+/// Ends a connection whose client does not read: what it was sent is given up, so that the kernel
+/// does not keep it either.
+fn reset(socket: &TcpStream) {
+    let _gone = socket.set_zero_linger().is_err();
 }

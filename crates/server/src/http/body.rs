@@ -3,20 +3,30 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt as _};
 use http::{HeaderMap, StatusCode, header};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 
 use super::App;
 use super::respond::Failure;
 
 /// The budget of bodies in flight is counted in pieces of this many bytes.
 pub(crate) const BUDGET_UNIT: u64 = 1024;
+
+/// A body's first share of the budget is at most this many bytes: more is given for what has
+/// arrived, not for what was promised.
+const FIRST_SHARE_BYTES: u64 = 1024 * 1024;
+
+/// A body makes progress when this many bytes of it have arrived, or its rest. Without this a byte
+/// now and then would hold a connection and a share of the budget for ever.
+const PROGRESS_BYTES: u64 = 64 * 1024;
 
 /// The body of an answer.
 pub(crate) enum Body {
@@ -35,6 +45,17 @@ impl Body {
     /// Pieces, until there are no more.
     pub(crate) fn pieces(stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
         Self::Pieces(Box::pin(stream))
+    }
+
+    /// Keeps a permit until the last piece is made; a body that is known in full needs it no more.
+    pub(crate) fn hold(&mut self, permit: OwnedSemaphorePermit) {
+        if let Self::Pieces(pieces) = self {
+            let pieces = std::mem::replace(pieces, Box::pin(futures_util::stream::empty()));
+            let held = pieces.inspect(move |_| {
+                let _until_dropped = &permit;
+            });
+            *self = Self::pieces(held);
+        }
     }
 }
 
@@ -96,6 +117,7 @@ pub(crate) fn too_large(limit: u64) -> Failure {
         format!("The body has more than {limit} bytes."),
         limit,
     )
+    .closing()
 }
 
 impl App {
@@ -110,7 +132,8 @@ impl App {
         if body.is_end_stream() {
             return Ok(Taken { bytes: Bytes::new(), _share: None });
         }
-        let mut share = self.share(declared_len(headers).unwrap_or(BUDGET_UNIT))?;
+        let declared = declared_len(headers);
+        let mut share = self.share(declared.unwrap_or(BUDGET_UNIT).min(FIRST_SHARE_BYTES))?;
         let mut pieces = Pieces::new(self, body, limit);
         let Some(first) = pieces.next().await? else {
             return Ok(Taken { bytes: Bytes::new(), _share: None });
@@ -118,15 +141,15 @@ impl App {
         let Some(second) = pieces.next().await? else {
             return Ok(Taken { bytes: first, _share: Some(share) });
         };
-        let expected = declared_len(headers).unwrap_or(0).min(limit);
-        let mut all = BytesMut::with_capacity(usize::try_from(expected).unwrap_or(0));
+        let mut all = BytesMut::with_capacity(usize::try_from(declared.unwrap_or(0)).unwrap_or(0));
         all.extend_from_slice(&first);
         all.extend_from_slice(&second);
         loop {
             let held = share.num_permits() as u64 * BUDGET_UNIT;
             if let Some(missing) = (all.len() as u64).checked_sub(held).filter(|more| *more > 0) {
-                // At least doubling keeps the number of steps small.
-                share.merge(self.share(missing.max(held))?);
+                // Doubling keeps the number of steps small.
+                let rest = declared.unwrap_or(limit).saturating_sub(held);
+                share.merge(self.share(missing.max(held.min(rest)))?);
             }
             match pieces.next().await? {
                 Some(piece) => all.extend_from_slice(&piece),
@@ -138,7 +161,7 @@ impl App {
     fn share(&self, bytes: u64) -> Result<OwnedSemaphorePermit, Failure> {
         let units = u32::try_from(bytes.div_ceil(BUDGET_UNIT)).unwrap_or(u32::MAX);
         let budget = std::sync::Arc::clone(&self.body_budget);
-        budget.try_acquire_many_owned(units.max(1)).map_err(|_busy| Failure::overloaded())
+        budget.try_acquire_many_owned(units.max(1)).map_err(|_busy| Failure::overloaded().closing())
     }
 }
 
@@ -148,28 +171,38 @@ pub(crate) struct Pieces<'a> {
     body: Incoming,
     limit: u64,
     taken: u64,
+    /// What the client may still make us wait until it has made progress.
+    patience: Duration,
+    /// Bytes since then.
+    progress: u64,
 }
 
 impl<'a> Pieces<'a> {
     pub(crate) fn new(app: &'a App, body: Incoming, limit: u64) -> Self {
-        Self { app, body, limit, taken: 0 }
+        Self { app, body, limit, taken: 0, patience: app.config.body_timeout, progress: 0 }
     }
 
     /// The next piece, or nothing at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
-            let frame = tokio::time::timeout(self.app.config.body_timeout, self.body.frame());
-            let frame = match frame.await {
-                Err(_elapsed) => return Err(Failure::body_timeout()),
+            let waiting = Instant::now();
+            let frame = match tokio::time::timeout(self.patience, self.body.frame()).await {
+                Err(_elapsed) => return Err(Failure::body_timeout().closing()),
                 Ok(None) => return Ok(None),
-                Ok(Some(Err(error))) => return Err(Failure::broken_body(&error)),
+                Ok(Some(Err(error))) => return Err(Failure::broken_body(&error).closing()),
                 Ok(Some(Ok(frame))) => frame,
             };
+            self.patience = self.patience.saturating_sub(waiting.elapsed());
             // Trailers say nothing that we know.
             let Ok(data) = frame.into_data() else { continue };
             self.taken += data.len() as u64;
             if self.taken > self.limit {
                 return Err(too_large(self.limit));
+            }
+            self.progress += data.len() as u64;
+            if self.progress >= PROGRESS_BYTES {
+                self.progress = 0;
+                self.patience = self.app.config.body_timeout;
             }
             if !data.is_empty() {
                 return Ok(Some(data));

@@ -9,6 +9,7 @@ mod bootstrap;
 mod bucket;
 mod create;
 mod delete;
+mod guard;
 mod health;
 mod locate;
 mod long_poll;
@@ -34,6 +35,7 @@ pub(crate) use respond::Reply;
 use respond::{Answer, Failure};
 
 use crate::config::Config;
+use crate::descriptors::{self, Shares};
 use crate::engine::Engine;
 
 /// What all requests share.
@@ -42,6 +44,10 @@ pub(crate) struct App {
     pub(crate) config: Config,
     /// Request bodies in memory, see [`body::BUDGET_UNIT`].
     pub(crate) body_budget: Arc<Semaphore>,
+    /// Descriptors for connections and files.
+    pub(crate) shares: Shares,
+    /// Requests that may have a file of their own open, see [`opens_a_file`].
+    files: Arc<Semaphore>,
     /// Becomes true when the server drains: live readers end.
     pub(crate) draining: watch::Receiver<bool>,
 }
@@ -62,17 +68,20 @@ impl App {
         let units = config.body_bytes_in_flight_max.div_ceil(body::BUDGET_UNIT);
         let units = usize::try_from(units).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         let body_budget = Arc::new(Semaphore::new(units));
-        Arc::new(Self { engine, config, body_budget, draining })
+        let shares = descriptors::share(config.connections_max);
+        let files = Arc::new(Semaphore::new(shares.files.min(Semaphore::MAX_PERMITS)));
+        Arc::new(Self { engine, config, body_budget, shares, files, draining })
     }
 
     /// Answers a request. Nothing fails past this point: failures are answers, too.
     pub(crate) async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Reply {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let path = head.uri.path().to_owned();
-        let mut reply = match path::parse(&path) {
-            _ if head.method == Method::OPTIONS => respond::preflight(),
-            Err(error) => Failure::from(error).reply(None),
-            Ok(target) => match self.guarded(&head, body, target.clone()).await {
+        let mut reply = match (guard::admit(&mut head), path::parse(&path)) {
+            (Err(failure), _) => failure.reply(None),
+            (Ok(()), _) if head.method == Method::OPTIONS => respond::preflight(),
+            (Ok(()), Err(error)) => Failure::from(error).reply(None),
+            (Ok(()), Ok(target)) => match self.admitted(&head, body, target.clone()).await {
                 Ok(reply) => reply,
                 Err(failure) => failure.reply(Some(&target)),
             },
@@ -84,22 +93,28 @@ impl App {
         reply
     }
 
-    /// What is true of a request whatever it is about.
-    async fn guarded(self: &Arc<Self>, head: &Parts, body: Incoming, target: Target<'_>) -> Answer {
-        let codings = head.headers.get_all(header::TRANSFER_ENCODING);
-        if codings.iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
-            let mut failure = Failure::problem(
-                StatusCode::NOT_IMPLEMENTED,
-                "UNSUPPORTED_TRANSFER_ENCODING",
-                "No such transfer coding here",
-                "The only transfer coding is chunked.",
-            );
-            if let Failure::Problem(_, headers) = &mut failure {
-                headers.insert(header::CONNECTION, http::HeaderValue::from_static("close"));
-            }
-            return Err(failure);
+    /// Routes a request, once it may open what it needs.
+    async fn admitted(
+        self: &Arc<Self>,
+        head: &Parts,
+        body: Incoming,
+        target: Target<'_>,
+    ) -> Answer {
+        if !opens_a_file(&head.method, &target) {
+            return route(self, head, body, target).await;
         }
-        route(self, head, body, target).await
+        let files = Arc::clone(&self.files);
+        let file = files.try_acquire_owned().map_err(|_none_left| Failure::crowded().closing())?;
+        let mut reply = route(self, head, body, target).await?;
+        reply.body_mut().hold(file);
+        Ok(reply)
+    }
+
+    /// The answer when a handler has panicked. What it had submitted may have happened.
+    pub(crate) fn panicked() -> Reply {
+        let mut reply = Failure::panicked().reply(None);
+        respond::common(reply.headers_mut());
+        reply
     }
 }
 
@@ -169,6 +184,17 @@ async fn route(app: &Arc<App>, head: &Parts, body: Incoming, target: Target<'_>)
     }
 }
 
+/// Whether a request reads or writes the body of a snapshot, each by a descriptor of its own.
+fn opens_a_file(method: &Method, target: &Target<'_>) -> bool {
+    let Target::Stream { resource, .. } = target else { return false };
+    match resource {
+        Resource::SnapshotAt(_) => method == Method::GET || method == Method::PUT,
+        Resource::Snapshot => method == Method::PUT,
+        Resource::Bootstrap => method == Method::GET,
+        _ => false,
+    }
+}
+
 fn is_get(method: &Method) -> bool {
     method == Method::GET || method == Method::HEAD
 }
@@ -195,10 +221,12 @@ fn check_encoding(head: &Parts) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The answer to HEAD: the same head, no body. A length that is known stays known.
+/// The answer to HEAD: the same head, no body. A length that is known stays known; where a handler
+/// made no body for HEAD, none is, and no length is better than a wrong one (RFC 9110 §8.6).
 fn keep_head_only(reply: &mut Reply) {
     let body = std::mem::replace(reply.body_mut(), Body::empty());
     if let Body::Full(bytes) = body
+        && !bytes.is_empty()
         && reply.status() != StatusCode::NO_CONTENT
         && reply.status() != StatusCode::NOT_MODIFIED
         && !reply.headers().contains_key(header::CONTENT_LENGTH)

@@ -134,6 +134,19 @@ impl Failure {
         Self::Problem(Box::new(problem), headers)
     }
 
+    /// Too many snapshots are read and written at a time.
+    pub(crate) fn crowded() -> Self {
+        let problem = Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "OVERLOADED",
+            "Too much at once",
+            "The snapshots now being read and written have all descriptors that are for them.",
+        );
+        let mut headers = HeaderMap::new();
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
+        Self::Problem(Box::new(problem), headers)
+    }
+
     /// The client stopped sending.
     pub(crate) fn body_timeout() -> Self {
         Self::problem(
@@ -152,6 +165,26 @@ impl Failure {
             "The framing of the body is broken."
         };
         Self::problem(StatusCode::BAD_REQUEST, "BROKEN_BODY", "The body is not whole", detail)
+    }
+
+    /// A bug: a handler has panicked.
+    pub(crate) fn panicked() -> Self {
+        let mut problem = Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "INTERNAL",
+            "The server has a bug",
+            "The request was given up. Whether it was applied is not known.",
+        );
+        problem.effect = Some(Effect::Unknown);
+        Self::Problem(Box::new(problem), HeaderMap::new())
+    }
+
+    /// The same, on a connection that ends with this answer.
+    pub(crate) fn closing(mut self) -> Self {
+        if let Self::Problem(_, headers) = &mut self {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        self
     }
 
     /// The method does not exist on this resource.
