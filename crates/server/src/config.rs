@@ -26,11 +26,11 @@ pub struct Config {
     pub sse_keep_alive: Duration,
     /// A client that takes no byte of a response for this long is cut.
     pub slow_reader_timeout: Duration,
-    /// A bootstrap or snapshot response older than this is cut.
+    /// An answer older than this is cut; never before an SSE response would end.
     pub response_max_duration: Duration,
     /// How long a connection may take to send a request's head; also how long it may sit idle.
     pub header_timeout: Duration,
-    /// How long a request body may make no progress: 408.
+    /// How long 64 KiB of a request body, or its rest, may take to arrive: 408.
     pub body_timeout: Duration,
     /// How long a drain waits for requests in flight.
     pub drain_timeout: Duration,
@@ -45,7 +45,8 @@ pub struct Config {
     pub read_page_bytes: u64,
     /// Request bodies in memory, in bytes, over all connections: 503.
     pub body_bytes_in_flight_max: u64,
-    /// Connections at a time; further ones wait in the kernel's queue.
+    /// Connections at a time; further ones wait in the kernel's queue. Fewer when the process may
+    /// not open that many files.
     pub connections_max: usize,
 
     /// Room allocated for one log file, in bytes.

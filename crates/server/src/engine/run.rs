@@ -16,7 +16,10 @@ const LANE_PATIENCE: Duration = Duration::from_millis(200);
 /// How long the keeper rests when there was nothing to do.
 const KEEPER_REST: Duration = Duration::from_millis(50);
 
-/// How long the keeper rests when the disk is full.
+/// The operating system's numbers for "no descriptor left", in the process and in the system.
+const NO_DESCRIPTORS: [i32; 2] = [24, 23];
+
+/// How long the keeper rests when the disk is full, or no descriptor is left.
 const FULL_REST: Duration = Duration::from_secs(1);
 
 /// Called once when the log has failed: a failed write or sync is never retried, and nothing that
@@ -44,9 +47,9 @@ impl Threads {
             match engine.maintain() {
                 Ok(true) => {}
                 Ok(false) => thread::park_timeout(KEEPER_REST),
-                // A checkpoint or a file ahead of need can wait for room.
-                Err(error) if error.kind == Kind::Full => {
-                    tracing::warn!(%error, "upkeep waits for room on the disk");
+                // A checkpoint or a file ahead of need can wait.
+                Err(error) if error.kind == Kind::Full || lacks_descriptors(&error) => {
+                    tracing::warn!(%error, "upkeep waits for room");
                     thread::park_timeout(FULL_REST);
                 }
                 Err(error) => return Err(error),
@@ -76,6 +79,11 @@ impl Engine {
         self.publish(done);
         Ok(())
     }
+}
+
+fn lacks_descriptors(error: &Error) -> bool {
+    let code = error.source.as_ref().and_then(std::io::Error::raw_os_error);
+    code.is_some_and(|code| NO_DESCRIPTORS.contains(&code))
 }
 
 fn spawn(

@@ -48,7 +48,8 @@ pub(super) async fn read(
                 return Err(facts.trimmed().into());
             }
             if from.0 < facts.tail {
-                let page = app.page(&facts, from, query.max_records).await?;
+                let page =
+                    app.page(&facts, from, app.config.read_page_bytes, query.max_records).await?;
                 let mut reply = app.page_reply(head, &facts, page).await?;
                 add_cursor(&mut reply, app, &query);
                 return Ok(reply);

@@ -35,11 +35,12 @@ pub(super) struct Page {
 }
 
 impl App {
-    /// The page that begins at `from`.
+    /// The page of at most `bytes_max` that begins at `from`; one message may be longer.
     pub(super) async fn page(
         &self,
         facts: &Facts,
         from: (Offset, Record),
+        bytes_max: u64,
         max_records: Option<u64>,
     ) -> Result<Page, Failure> {
         if from.0 >= facts.tail {
@@ -48,11 +49,11 @@ impl App {
         // The usual case of a live reader needs no lookup: all that is left fits.
         let left = facts.next.0.saturating_sub(from.1.0);
         let all_records = max_records.is_none_or(|max| left <= max);
-        if all_records && facts.tail.since(from.0) <= self.config.read_page_bytes {
+        if all_records && facts.tail.since(from.0) <= bytes_max {
             return Ok(Page { from, to: (facts.tail, facts.next) });
         }
         let messages_max = max_records.unwrap_or(u64::MAX);
-        let extent = self.extent(facts, from.0, self.config.read_page_bytes, messages_max).await?;
+        let extent = self.extent(facts, from.0, bytes_max, messages_max).await?;
         Ok(Page { from, to: (extent.end, extent.record_end) })
     }
 

@@ -56,7 +56,7 @@ async fn catch_up(
         }
         Start::At(_) | Start::Record(_) => {
             let from = app.place(facts, start).await?;
-            let page = app.page(facts, from, max_records).await?;
+            let page = app.page(facts, from, app.config.read_page_bytes, max_records).await?;
             app.page_reply(head, facts, page).await
         }
     }

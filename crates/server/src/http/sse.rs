@@ -60,6 +60,10 @@ pub(super) async fn read(
     Ok(reply)
 }
 
+/// The most that one data event holds, unless a single message is longer: what a client that does
+/// not read may keep in memory.
+const EVENT_BYTES_MAX: u64 = 128 * 1024;
+
 /// Asks nginx not to collect events.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
@@ -186,7 +190,9 @@ impl LiveReader {
             self.ended = true;
             return Ok(None);
         }
-        let page = self.app.page(&self.facts, (offset, record), self.records_left).await?;
+        let bytes_max = self.app.config.read_page_bytes.min(EVENT_BYTES_MAX);
+        let from = (offset, record);
+        let page = self.app.page(&self.facts, from, bytes_max, self.records_left).await?;
         let (to, payload) = match self.facts.content.mode() {
             Mode::Text => self.whole_characters((offset, record), page.to).await?,
             Mode::Json | Mode::Binary => {
