@@ -48,7 +48,8 @@ impl State {
     }
 
     /// Renews the TTL window because of a read. True when the newest *recorded* renewal is older
-    /// than an eighth of the window, so that a [`crate::command::Command::Renew`] is due.
+    /// than an eighth of the window, which is what recovery makes up for, so that a
+    /// [`crate::command::Command::Renew`] is due.
     pub fn renew(&mut self, id: StreamId, now: Now) -> bool {
         let Some(stream) = self.streams.get_mut(&id) else {
             return false;

@@ -52,8 +52,8 @@ impl Engine {
                 if !stream.hidden && stream.expired(now) {
                     over.push(stream.name.clone());
                 } else {
-                    let read = stream.deadline().is_none() && shard.state.renew(id, now);
-                    kept.extend(read.then_some(id));
+                    // No deadline: live readers hold the window.
+                    kept.extend(stream.deadline().is_none().then_some(id));
                     self.arm(&mut shard, id, now);
                 }
             }

@@ -95,19 +95,22 @@ impl Engine {
         self.shard(name.shard()).lock().state.live(name, self.now()).is_ok()
     }
 
-    /// Renews the TTL window because of a read; records it when the recorded one is old.
-    pub fn renew(&self, facts: &Facts) {
-        if facts.life != Life::Endless {
-            self.renew_incarnation(facts.id);
+    /// Renews the TTL window because of a read. Recovery makes up for renewals that were not
+    /// recorded within an eighth of the window; a later one is recorded, and the answer must wait
+    /// until the record is durable, since a crash may only lengthen a life.
+    pub fn renew(&self, facts: &Facts) -> Durable {
+        if facts.life == Life::Endless {
+            return Durable::Now;
         }
+        self.renew_incarnation(facts.id)
     }
 
     /// As [`Engine::renew`].
-    pub fn renew_incarnation(&self, id: StreamId) {
+    pub fn renew_incarnation(&self, id: StreamId) -> Durable {
         let due = self.shard(id.shard()).lock().state.renew(id, self.now());
-        if due {
-            self.background(&Command::Renew(id));
-        }
+        // On a full disk a read is answered all the same.
+        let recorded = due.then(|| self.submit(&Command::Renew(id)).ok()).flatten();
+        recorded.map_or(Durable::Now, |pending| pending.durable)
     }
 
     /// Joins the live readers of an incarnation.

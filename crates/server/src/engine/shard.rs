@@ -7,6 +7,10 @@ use headwater_core::ids::{Lsn, ShardNo, StreamId, Timestamp};
 use headwater_core::state::{Now, State};
 use tokio::sync::Notify;
 
+/// While live readers hold a stream's window, its renewal is recorded so many times a window: twice
+/// as often as what recovery makes up for, so that a record may take its time.
+const HELD_RENEWALS: u64 = 16;
+
 pub(super) struct Shard {
     pub(super) state: State,
     /// The newest entry that was applied.
@@ -38,12 +42,12 @@ impl Shard {
     }
 
     /// Notes when `id` should be looked at: at its deadline, or, while live readers keep its
-    /// window from running, after an eighth of it. Returns that instant.
+    /// window from running, after a part of it. Returns that instant.
     pub(super) fn arm(&mut self, id: StreamId, now: Now) -> Option<Timestamp> {
         let stream = self.state.stream(id)?;
         let wait_ms = match stream.deadline() {
             Some(deadline) => deadline.in_ms(now),
-            None => stream.life.window_ms()? / 8,
+            None => stream.life.window_ms()? / HELD_RENEWALS,
         };
         let at = Timestamp(now.node.0.saturating_add(wait_ms.max(1)));
         self.due.insert((at, id));

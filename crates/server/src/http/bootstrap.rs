@@ -59,7 +59,7 @@ async fn view(app: &Arc<App>, head: &Parts, facts: Facts) -> Result<Option<Reply
         headers.insert(h::STREAM_CLOSED, respond::TRUE);
     }
     if head.method == Method::GET {
-        app.engine.renew(&facts);
+        app.engine.renew(&facts).wait().await?;
         let Some(body) = body(app, facts, boundary).await? else { return Ok(None) };
         *reply.body_mut() = body;
     }

@@ -48,7 +48,7 @@ pub(super) async fn create(app: &Arc<App>, head: &Parts, body: Incoming, place: 
         match app.engine.submit(&command)?.wait().await? {
             Outcome::Stale => {}
             Outcome::Refused(refusal) => return Err(refusal.into()),
-            Outcome::Accepted(receipt) => return Ok(reply(app, head, &place, receipt)),
+            Outcome::Accepted(receipt) => return reply(app, head, &place, receipt).await,
         }
     }
     Err(Failure::overloaded())
@@ -63,7 +63,7 @@ fn request(fields: ForkFields) -> Fork {
     Fork { source: fields.source, anchor, sub_offset: fields.sub_offset, evidence: None }
 }
 
-fn reply(app: &App, head: &Parts, place: &Place, receipt: Receipt) -> respond::Reply {
+async fn reply(app: &App, head: &Parts, place: &Place, receipt: Receipt) -> Answer {
     let Receipt::Created(created) = receipt else {
         unreachable!("a create is answered by its own receipt")
     };
@@ -84,9 +84,9 @@ fn reply(app: &App, head: &Parts, place: &Place, receipt: Receipt) -> respond::R
         let path = path::encode(place.surface, &place.name, &Resource::Stream);
         respond::insert(headers, header::LOCATION, app.absolute(head, &path));
     } else {
-        app.engine.renew_incarnation(created.id);
+        app.engine.renew_incarnation(created.id).wait().await?;
     }
-    reply
+    Ok(reply)
 }
 
 impl App {

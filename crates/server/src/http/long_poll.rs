@@ -24,7 +24,7 @@ pub(super) async fn read(
     start: Start,
     query: ReadQuery,
 ) -> Answer {
-    app.engine.renew(&facts);
+    app.engine.renew(&facts).wait().await?;
     let watch = app.engine.watch(facts.id);
     let deadline = Instant::now() + app.config.long_poll_timeout;
     let mut draining = app.draining.clone();

@@ -84,7 +84,7 @@ impl App {
         let headers = reply.headers_mut();
         respond::insert(headers, header::ETAG, etag);
         page_headers(headers, facts, page, representation);
-        self.engine.renew(facts);
+        self.engine.renew(facts).wait().await?;
         Ok(reply)
     }
 }

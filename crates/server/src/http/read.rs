@@ -45,11 +45,11 @@ async fn catch_up(
 ) -> Answer {
     match start {
         Start::Now => {
-            app.engine.renew(facts);
+            app.engine.renew(facts).wait().await?;
             Ok(nothing_new(head, facts))
         }
         Start::Beyond(beyond) => {
-            app.engine.renew(facts);
+            app.engine.renew(facts).wait().await?;
             let mut reply = nothing_new(head, facts);
             respond::insert(reply.headers_mut(), h::STREAM_NEXT_OFFSET, beyond);
             Ok(reply)

@@ -145,7 +145,7 @@ pub(super) async fn redirect(app: &Arc<App>, place: &Place) -> Answer {
     respond::insert(headers, header::LOCATION, location);
     respond::snapshot(headers, snapshot);
     headers.insert(header::CACHE_CONTROL, respond::NO_STORE);
-    app.engine.renew(&facts);
+    app.engine.renew(&facts).wait().await?;
     Ok(reply)
 }
 
@@ -171,7 +171,7 @@ pub(super) async fn get(app: &Arc<App>, head: &Parts, place: &Place, at: &str) -
     respond::insert(headers, h::STREAM_UP_TO_DATE, facts.tail == snapshot.offset);
     if fields.if_none_match(&etag) {
         *reply.status_mut() = StatusCode::NOT_MODIFIED;
-        app.engine.renew(&facts);
+        app.engine.renew(&facts).wait().await?;
         return Ok(reply);
     }
     let range = fields.range(snapshot.len, &etag);
@@ -191,7 +191,7 @@ pub(super) async fn get(app: &Arc<App>, head: &Parts, place: &Place, at: &str) -
     if head.method == http::Method::GET {
         let reader = app.open_blob(&facts, snapshot).await?.ok_or(Refusal::SnapshotNotFound)?;
         *reply.body_mut() = Body::pieces(blob_pieces(reader, start, end).await?);
-        app.engine.renew(&facts);
+        app.engine.renew(&facts).wait().await?;
     }
     Ok(reply)
 }

@@ -33,7 +33,7 @@ pub(super) async fn read(
     start: Start,
     query: ReadQuery,
 ) -> Answer {
-    app.engine.renew(&facts);
+    app.engine.renew(&facts).wait().await?;
     // Watched before the head goes out, so that the window does not run from here on.
     let watch = app.engine.watch(facts.id);
     let position = match &start {

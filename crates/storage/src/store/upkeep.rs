@@ -95,7 +95,10 @@ impl<T: Send> Store<T> {
         manifest.heads = Some(round.add_heads(&heads.collect::<Vec<_>>(), durable)?);
         round.sync()?;
         for (shard, lsn, block) in round.images() {
-            manifest.shards[shard.index()] = ShardRef { lsn: *lsn, image: Some(*block) };
+            // A shard that was quiet may count as saved further than its newest entry, and files up
+            // to there may be gone: that never goes back.
+            let saved = manifest.shards[shard.index()].lsn.max(*lsn);
+            manifest.shards[shard.index()] = ShardRef { lsn: saved, image: Some(*block) };
         }
         for (saved, touched) in manifest.shards.iter_mut().zip(touched.iter()) {
             if *touched <= saved.lsn {

@@ -53,6 +53,41 @@ fn only_what_lies_above_an_image_is_replayed() {
 }
 
 #[test]
+fn what_counts_as_saved_never_goes_back() {
+    let disk = MemDisk::new();
+    let (store, _) = open(&disk, 1);
+    let mut model = Model::default();
+    append(&store, &mut model, stream(0, 1), &[message(0, 10)]);
+    let quiet = store.durable();
+    grow(&store, &mut model, 2, 1);
+    let quiet = quiet.max(store.durable());
+    // Shard 0 is quiet from here on, shard 1 is not, and its stream is dropped in the end.
+    for round in 0..400 {
+        append(&store, &mut model, stream(1, 1), &[message(round, 100)]);
+    }
+    upkeep(&store);
+    let image = |store: &TestStore, shard: u8, lsn: Lsn| {
+        let mut round = store.begin_checkpoint().unwrap();
+        round.add(ShardNo(shard), lsn, format!("image {shard}").as_bytes()).unwrap();
+        round
+    };
+    let round = image(&store, 0, quiet);
+    store.finish_checkpoint(round).unwrap();
+    checkpoint(&store, [1]);
+    assert!(store.reclaim(&|id, _, _| id == stream(0, 1)).unwrap() > 0);
+    // A later round takes the quiet shard's image once more, which is written to before it ends.
+    let round = image(&store, 0, quiet);
+    append(&store, &mut model, stream(0, 1), &[message(7, 10)]);
+    store.finish_checkpoint(round).unwrap();
+    drop(store);
+    let (store, recorder) = open(&disk, 2);
+    let entries = recorder.entries.iter().filter(|(_, shard, ..)| shard.0 == 0).count();
+    assert_eq!(entries, 1, "what came behind the image is replayed");
+    model.streams.remove(&stream(1, 1));
+    check_all(&store, &model).unwrap();
+}
+
+#[test]
 fn a_full_checkpoint_leaves_nothing_to_replay() {
     let disk = MemDisk::new();
     let (store, _) = open(&disk, 1);
