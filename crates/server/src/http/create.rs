@@ -108,10 +108,20 @@ impl App {
         if anchor < facts.retained || anchor > facts.tail {
             return Ok(None);
         }
-        let record = self.boundary(&facts, anchor).await?;
+        let found = self.find_fork_evidence(&facts, anchor, fork.sub_offset).await;
+        self.unless_outdated(&facts, found).await
+    }
+
+    async fn find_fork_evidence(
+        &self,
+        facts: &Facts,
+        anchor: Offset,
+        sub_offset: u64,
+    ) -> Result<Option<ForkEvidence>, Failure> {
+        let record = self.boundary(facts, anchor).await?;
         let cut = match record {
-            Some(record) if fork.sub_offset > 0 && anchor < facts.tail => {
-                Some(self.cut(&facts, anchor, record, fork.sub_offset).await?)
+            Some(record) if sub_offset > 0 && anchor < facts.tail => {
+                Some(self.cut(facts, anchor, record, sub_offset).await?)
             }
             _ => None,
         };

@@ -140,6 +140,31 @@ impl App {
         facts: &Facts,
         target: Target,
     ) -> Result<Option<Evidence>, Failure> {
+        let found = self.find_evidence(facts, target).await;
+        self.unless_outdated(facts, found).await
+    }
+
+    /// Lookups may fail because what they look for was given up meanwhile: that is no damage, and
+    /// the decision will see why without evidence.
+    pub(super) async fn unless_outdated<T>(
+        &self,
+        facts: &Facts,
+        found: Result<Option<T>, Failure>,
+    ) -> Result<Option<T>, Failure> {
+        if found.is_ok() {
+            return found;
+        }
+        match self.engine.look_at(facts.id).wait().await? {
+            Ok(now) if now.retained == facts.retained => found,
+            Ok(_) | Err(_) => Ok(None),
+        }
+    }
+
+    async fn find_evidence(
+        &self,
+        facts: &Facts,
+        target: Target,
+    ) -> Result<Option<Evidence>, Failure> {
         let (offset, record) = match target {
             Target::Offset(offset) if offset > facts.retained && offset < facts.tail => {
                 (offset, self.boundary(facts, offset).await?)

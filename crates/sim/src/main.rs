@@ -1,0 +1,189 @@
+//! Runs worlds: many seeds, one seed with its trace, the same seed twice, or worlds with bugs.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use headwater_sim::{Accident, Bug, Config, SOMETIMES, run};
+
+const USAGE: &str = "usage: headwater-sim run [--seeds N] [--start S] [--steps N] [--generations N]
+       headwater-sim replay --seed S [--trace]
+       headwater-sim meta [--seeds N] [--start S]
+       headwater-sim bugs [--start S]
+       headwater-sim sweep [--seeds N] [--start S]";
+
+/// So many seeds must reach every rare thing.
+const SEEDS_FOR_COVERAGE: u64 = 1000;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let Some(args) = Args::read(&args) else {
+        let told = writeln!(io::stderr(), "{USAGE}");
+        return if told.is_ok() { ExitCode::from(2) } else { ExitCode::FAILURE };
+    };
+    match args.run(&mut io::stdout().lock()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) | Err(_) => ExitCode::FAILURE,
+    }
+}
+
+struct Args {
+    verb: String,
+    seeds: u64,
+    start: u64,
+    trace: bool,
+    config: Config,
+}
+
+impl Args {
+    fn read(args: &[String]) -> Option<Self> {
+        let (verb, rest) = args.split_first()?;
+        let mut read = Self {
+            verb: verb.clone(),
+            seeds: 100,
+            start: 0,
+            trace: false,
+            config: Config::default(),
+        };
+        let mut rest = rest.iter();
+        while let Some(flag) = rest.next() {
+            if flag == "--trace" {
+                read.trace = true;
+                continue;
+            }
+            let value: u64 = rest.next()?.parse().ok()?;
+            match flag.as_str() {
+                "--seeds" => read.seeds = value,
+                "--start" | "--seed" => read.start = value,
+                "--steps" => read.config.steps = u32::try_from(value).ok()?,
+                "--generations" => read.config.generations = u32::try_from(value).ok()?,
+                _ => return None,
+            }
+        }
+        matches!(verb.as_str(), "run" | "replay" | "meta" | "bugs" | "sweep").then_some(read)
+    }
+
+    fn run(&self, out: &mut impl Write) -> io::Result<bool> {
+        match self.verb.as_str() {
+            "run" => self.many(out),
+            "replay" => self.replay(out),
+            "meta" => self.meta(out),
+            "sweep" => self.sweep(out),
+            _ => self.bugs(out),
+        }
+    }
+
+    fn seeds(&self) -> std::ops::Range<u64> {
+        self.start..self.start.saturating_add(self.seeds)
+    }
+
+    fn many(&self, out: &mut impl Write) -> io::Result<bool> {
+        let (start, mut failed) = (Instant::now(), 0);
+        let mut coverage: BTreeMap<&str, u64> = SOMETIMES.iter().map(|what| (*what, 0)).collect();
+        for seed in self.seeds() {
+            let report = run(seed, &self.config);
+            for (what, times) in report.coverage {
+                *coverage.entry(what).or_insert(0) += times;
+            }
+            if let Some(violation) = report.violation {
+                failed += 1;
+                writeln!(out, "seed {seed}: {violation}")?;
+                writeln!(
+                    out,
+                    "  cargo run -p headwater-sim --release -- replay --seed {seed} --trace"
+                )?;
+            }
+        }
+        let minutes = start.elapsed().as_secs_f64() / 60.0;
+        for (what, times) in &coverage {
+            writeln!(out, "{times:9}  {what}")?;
+        }
+        let rate = f64::from(u32::try_from(self.seeds).unwrap_or(u32::MAX)) / minutes;
+        writeln!(out, "{} seeds, {failed} with a violation, {rate:.0} seeds/min", self.seeds)?;
+        let never = coverage.values().filter(|times| **times == 0).count();
+        if self.seeds >= SEEDS_FOR_COVERAGE && never > 0 {
+            writeln!(out, "{never} rare things never happened")?;
+            return Ok(false);
+        }
+        Ok(failed == 0)
+    }
+
+    fn replay(&self, out: &mut impl Write) -> io::Result<bool> {
+        let config = Config { lines: self.trace, ..self.config.clone() };
+        let report = run(self.start, &config);
+        for line in &report.lines {
+            writeln!(out, "{line}")?;
+        }
+        writeln!(out, "seed {}: trace {:016x}", self.start, report.trace)?;
+        match &report.violation {
+            Some(violation) => writeln!(out, "violation: {violation}")?,
+            None => writeln!(out, "nothing is wrong")?,
+        }
+        Ok(report.violation.is_none())
+    }
+
+    fn meta(&self, out: &mut impl Write) -> io::Result<bool> {
+        let mut same = true;
+        for seed in self.seeds() {
+            let (one, two) = (run(seed, &self.config), run(seed, &self.config));
+            if one.trace != two.trace {
+                same = false;
+                writeln!(out, "seed {seed}: {:016x}, then {:016x}", one.trace, two.trace)?;
+            }
+        }
+        writeln!(
+            out,
+            "{} seeds, each twice: {}",
+            self.seeds,
+            if same { "equal" } else { "DIFFERENT" }
+        )?;
+        Ok(same)
+    }
+
+    /// Every accident at every moment of a life, until it comes too late to happen.
+    fn sweep(&self, out: &mut impl Write) -> io::Result<bool> {
+        let accidents = [
+            (Accident::Death, "died in a call"),
+            (Accident::FailedSync, "sync failed"),
+            (Accident::FailedWrite, "write failed"),
+        ];
+        let (mut runs, mut failed) = (0, 0);
+        for seed in self.seeds() {
+            for (accident, happened) in accidents {
+                for after in 0.. {
+                    let config =
+                        Config { accident: Some((accident, after)), ..self.config.clone() };
+                    let report = run(seed, &config);
+                    runs += 1;
+                    if let Some(violation) = &report.violation {
+                        failed += 1;
+                        writeln!(out, "seed {seed}, {accident:?} after {after}: {violation}")?;
+                    }
+                    if !report.coverage.contains_key(happened) {
+                        break;
+                    }
+                }
+            }
+        }
+        writeln!(out, "{runs} worlds, {failed} with a violation")?;
+        Ok(failed == 0)
+    }
+
+    fn bugs(&self, out: &mut impl Write) -> io::Result<bool> {
+        let mut all = true;
+        for bug in Bug::ALL {
+            let config = Config { bug: Some(bug), ..self.config.clone() };
+            let seeds = self.start..self.start + bug.seeds_max();
+            let caught =
+                seeds.into_iter().find_map(|seed| Some((seed, run(seed, &config).violation?)));
+            if let Some((seed, violation)) = caught {
+                writeln!(out, "{bug}: seed {seed}: {violation}")?;
+            } else {
+                all = false;
+                writeln!(out, "{bug}: NOT NOTICED in {} seeds", bug.seeds_max())?;
+            }
+        }
+        Ok(all)
+    }
+}
