@@ -110,7 +110,8 @@ pub(crate) fn resolve(
         }
     }
     violation!(
-        "after the restart no order of events fits; from all {} in flight down to none: {reasons:#?}",
+        "after the restart no order of events fits; \
+         from all {} in flight down to none: {reasons:#?}",
         reasons.len() - 1
     )
 }

@@ -5,7 +5,9 @@ mod crash;
 mod look;
 mod rot;
 
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -115,9 +117,16 @@ const SNAPSHOT_PIECE_BYTES: u64 = 4 << 20;
 /// Runs the world of `seed`.
 pub fn run(seed: u64, config: &Config) -> Report {
     let mut world = World::new(seed, config);
-    let violation = world.live(config).err();
+    let lived = panic::catch_unwind(AssertUnwindSafe(|| world.live(config)));
+    let violation =
+        lived.unwrap_or_else(|payload| violation!("panic: {}", message(&*payload))).err();
     let lines = world.trace.lines();
     Report { trace: world.trace.hash(), lines, coverage: world.coverage, violation }
+}
+
+fn message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("of no text")
 }
 
 /// A command whose answer is not out yet.

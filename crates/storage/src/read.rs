@@ -124,8 +124,8 @@ impl Reader {
     /// The next bytes, or nothing at the end of the range.
     ///
     /// # Errors
-    /// `Corrupt` when stored bytes are not what was written, `Io` when they cannot be read. The next
-    /// call tries the same bytes again.
+    /// `Corrupt` when stored bytes are not what was written, `Io` when they cannot be read. The
+    /// next call tries the same bytes again.
     #[expect(clippy::should_implement_trait, reason = "a failed call does not end the range")]
     pub fn next(&mut self) -> Result<Option<Chunk>> {
         let Some(piece) = self.pieces.last().copied() else { return Ok(None) };

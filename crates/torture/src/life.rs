@@ -199,8 +199,8 @@ impl Life {
         Ok(())
     }
 
-    /// What a fork at `base` may have inherited from its source, of which `sight` was certain before
-    /// the request.
+    /// What a fork at `base` may have inherited from its source, of which `sight` was certain
+    /// before the request.
     pub fn inherit(&mut self, base: u64, sight: &Sight, source: &Self) {
         self.retained = sight.retained;
         self.retained_max = source.retained_max.min(base);

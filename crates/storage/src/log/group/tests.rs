@@ -46,7 +46,8 @@ proptest! {
         }
         prop_assert_eq!(bytes.len() as u64, size, "the measure is exact");
         let found = decode_all(bytes.clone(), u32::try_from(groups.len()).unwrap()).unwrap();
-        let written = (0u32..).zip(&groups).flat_map(|(no, group)| group.iter().map(move |e| (no, e)));
+        let numbered = (0u32..).zip(&groups);
+        let written = numbered.flat_map(|(no, group)| group.iter().map(move |e| (no, e)));
         let mut placed = placed.into_iter();
         prop_assert_eq!(found.len(), groups.iter().map(Vec::len).sum::<usize>());
         for ((group, found), (number, entry)) in found.iter().zip(written) {
