@@ -75,6 +75,12 @@ impl History {
         keys.iter().filter_map(|key| self.touched.get(key)).max().copied().unwrap_or(Lsn::ZERO)
     }
 
+    /// A read has renewed a stream's life. What recovery granted may reach further.
+    pub(crate) fn note_read(&mut self, id: StreamId, at: u64) {
+        let newest = self.reads.entry(id).or_insert(0);
+        *newest = at.max(*newest);
+    }
+
     /// Whether a stream's life is over.
     pub(crate) fn age(&self, stream: &Stream, now: Now) -> Age {
         let read = self.reads.get(&stream.id).copied().unwrap_or(0);
@@ -114,15 +120,8 @@ impl History {
         .collect()
     }
 
-    /// Starts anew with what a restart has found at node time `now`. It may lengthen lives, by an
-    /// eighth of a window or by letting it begin anew, and never shorten them.
-    pub(crate) fn restart(&mut self, mut model: Model, now: u64) {
-        for stream in model.streams.values_mut() {
-            if let Life::Window(window) = stream.life {
-                let read = self.reads.get(&stream.id).copied().unwrap_or(0);
-                stream.graced = now.max(stream.renewed.max(read) + window / 8);
-            }
-        }
+    /// Starts anew with what a restart has found; `reads` say how recovery has lengthened lives.
+    pub(crate) fn restart(&mut self, model: Model) {
         self.base.clone_from(&model);
         self.live = model;
         self.ops.clear();

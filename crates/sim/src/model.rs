@@ -43,8 +43,6 @@ pub(crate) struct Stream {
     pub(crate) life: Life,
     /// Node time of the newest write.
     pub(crate) renewed: u64,
-    /// A restart may have taken this for the newest renewal, to be on the safe side.
-    pub(crate) graced: u64,
     pub(crate) origin: Option<Origin>,
 }
 
@@ -305,7 +303,7 @@ impl Stream {
         let renewed = self.renewed.max(read);
         let least = renewed.saturating_add(window);
         // A window is never short; counting in whole milliseconds may make it one longer.
-        let most = renewed.max(self.graced).saturating_add(window + 1);
+        let most = least.saturating_add(1);
         match now.node.0 {
             now if now < least => Age::Alive,
             now if now < most => Age::Either,

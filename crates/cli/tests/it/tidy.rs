@@ -66,9 +66,8 @@ fn nothing(violations: &[String]) {
 
 #[test]
 fn every_module_opens_with_what_it_is_for() {
-    let missing = |source: &&Source| {
-        !source.text.starts_with("//!") && !source.path.ends_with("/tests.rs")
-    };
+    let missing =
+        |source: &&Source| !source.text.starts_with("//!") && !source.path.ends_with("/tests.rs");
     nothing(&sources().iter().filter(missing).map(|s| s.path.clone()).collect::<Vec<_>>());
 }
 

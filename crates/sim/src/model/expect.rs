@@ -211,7 +211,6 @@ impl Model {
             asked: create.lifetime.clone(),
             life: Life::Endless,
             renewed: at,
-            graced: 0,
             origin: None,
         };
         let start = match &create.fork {

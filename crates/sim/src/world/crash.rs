@@ -183,11 +183,12 @@ impl World {
             }
         }
         for name in model.streams.keys() {
-            // Renewals by reads may have been recorded, at times of the engine's choice.
+            // Renewals by reads may have been recorded, at times of the engine's choice; recovery
+            // adds an eighth of the window. A read that is newer than that was never answered: an
+            // answer waits for its record, which this world does not.
             let Some((facts, _)) = engine.facts_now(name) else { continue };
-            if let Life::Ttl { renewed_at, .. } = facts.life {
-                let read = self.history.reads.entry(facts.id).or_insert(0);
-                *read = renewed_at.0.max(*read);
+            if let Life::Ttl { renewed_at, window, .. } = facts.life {
+                self.history.reads.insert(facts.id, renewed_at.0 + window.millis() / 8);
             }
         }
         for (name, stream) in &model.streams {
@@ -195,7 +196,7 @@ impl World {
             let read = self.history.reads.get(&stream.id);
             self.trace.line(format_args!("  {} {life:?}, {renewed}, {read:?}", name.key()));
         }
-        self.history.restart(model, self.born);
+        self.history.restart(model);
         self.trace.line(format_args!("  it is {}", self.born));
         if self.bug == Some(Bug::DeletedComesBack) {
             self.resurrect(&engine);

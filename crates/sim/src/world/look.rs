@@ -106,7 +106,7 @@ impl World {
         let renews = matches!(stream.life, Life::Window(_));
         engine.renew(&facts);
         if renews {
-            self.history.reads.insert(id, engine.now().node.0);
+            self.history.note_read(id, engine.now().node.0);
         }
         Ok(())
     }
@@ -152,7 +152,7 @@ impl World {
             if !self.watched.iter().any(|other| other.id == id) {
                 self.history.watched.remove(&id);
             }
-            self.history.reads.insert(id, engine.now().node.0);
+            self.history.note_read(id, engine.now().node.0);
             self.sometimes("live reader kept a stream");
             return Ok(());
         }
@@ -160,7 +160,7 @@ impl World {
         let Some(facts) = self.look(&name)? else { return Ok(()) };
         engine.renew(&facts);
         let since = engine.now().node.0;
-        self.history.reads.insert(facts.id, since);
+        self.history.note_read(facts.id, since);
         self.history.watched.insert(facts.id);
         let watch = engine.watch(facts.id);
         let changed = Box::pin(watch.changed());
