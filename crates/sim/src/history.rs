@@ -36,6 +36,8 @@ pub(crate) struct History {
     touched: BTreeMap<Key, Lsn>,
     /// Node time of the newest renewal by a read.
     pub(crate) reads: BTreeMap<StreamId, u64>,
+    /// Node time of the newest read that was answered: a crash must not cut its renewal short.
+    pub(crate) answered: BTreeMap<StreamId, u64>,
     /// Node time at which the engine has shown a stream whose end was open to be alive.
     pub(crate) shown: BTreeMap<StreamId, u64>,
     /// Streams that are being watched, which stops their windows.

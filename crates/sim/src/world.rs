@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use headwater_core::ids::{Lsn, StreamId};
-use headwater_server::engine::{Engine, Pending, Watch};
+use headwater_server::engine::{Durable, Engine, Pending, Watch};
 use headwater_storage::{Error, Kind, Options, Reader};
 
 use crate::bug::Bug;
@@ -67,6 +67,8 @@ pub struct Report {
     pub lines: Vec<String>,
     /// How often each rare thing happened.
     pub coverage: BTreeMap<&'static str, u64>,
+    /// Whether the accident of [`Config::accident`] came to pass.
+    pub happened: bool,
     /// The first broken promise.
     pub violation: Option<Violation>,
 }
@@ -121,7 +123,13 @@ pub fn run(seed: u64, config: &Config) -> Report {
     let violation =
         lived.unwrap_or_else(|payload| violation!("panic: {}", message(&*payload))).err();
     let lines = world.trace.lines();
-    Report { trace: world.trace.hash(), lines, coverage: world.coverage, violation }
+    Report {
+        trace: world.trace.hash(),
+        lines,
+        coverage: world.coverage,
+        happened: world.happened,
+        violation,
+    }
 }
 
 fn message(payload: &(dyn Any + Send)) -> &str {
@@ -152,6 +160,7 @@ struct Watched {
     changed: Pin<Box<dyn Future<Output = ()>>>,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 struct World {
     rng: Rng,
     options: Options,
@@ -167,6 +176,8 @@ struct World {
     flights: Vec<Flight>,
     slow: Vec<SlowRead>,
     watched: Vec<Watched>,
+    /// Reads whose answers wait until their renewals are recorded.
+    renewals: Vec<(Durable, StreamId, u64)>,
     /// The engine has failed: only a restart helps.
     down: bool,
     /// Node time when this life began, less what the clock had counted by then.
@@ -174,6 +185,8 @@ struct World {
     elapsed: u64,
     roomy: u64,
     tight: bool,
+    /// The accident that was asked for came to pass.
+    happened: bool,
     /// Commands are being sent again that got no answer before the crash.
     retrying: bool,
     bug: Option<Bug>,
@@ -212,11 +225,13 @@ impl World {
             flights: Vec::new(),
             slow: Vec::new(),
             watched: Vec::new(),
+            renewals: Vec::new(),
             down: false,
             born: 0,
             elapsed: 0,
             roomy,
             tight: false,
+            happened: false,
             retrying: false,
             bug: config.bug,
         }
@@ -240,6 +255,10 @@ impl World {
                     break;
                 }
                 stepped?;
+            }
+            if generation == 1 {
+                let waiting = self.disk.with(|medium| medium.faults.is_waiting());
+                self.happened = config.accident.is_some() && !waiting;
             }
             self.end_of_life()?;
         }

@@ -44,6 +44,13 @@ pub(crate) struct Faults {
     pub(crate) lie: Option<Lie>,
 }
 
+impl Faults {
+    /// Whether an accident is still to come.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.fail_sync_in.or(self.fail_write_in).or(self.die_in).is_some()
+    }
+}
+
 /// Broken promises of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lie {
@@ -244,10 +251,7 @@ impl Medium {
         if count_down(&mut self.faults.fail_sync_in) {
             self.failed = Some("sync failed");
             let mut rng = self.rng.fork();
-            let file = self.file(inode);
-            // Written back or not, all of it now counts as clean.
-            let pending = std::mem::take(&mut file.pending);
-            pending.iter().filter(|_| rng.one_in(2)).for_each(|op| op.apply(&mut file.durable));
+            self.file(inode).drop_dirty_bytes(&mut rng);
             return Err(io::Error::other("simulated sync failure"));
         }
         let lie = self.faults.lie;
@@ -307,6 +311,30 @@ impl Medium {
 }
 
 impl Inode {
+    /// Some bytes could not be written back, and count as clean from now on. Lengths are the
+    /// business of the file system's journal and stay as they are.
+    fn drop_dirty_bytes(&mut self, rng: &mut Rng) {
+        let mut len = self.durable.len();
+        for op in std::mem::take(&mut self.pending) {
+            let old_len = len;
+            let dropped = match &op {
+                FileOp::Len(new) => {
+                    len = to_usize(*new).expect("files are small here");
+                    false
+                }
+                FileOp::Write { at, bytes } => {
+                    len = len.max(at + bytes.len());
+                    rng.one_in(2)
+                }
+            };
+            if !dropped {
+                self.pending.push(op);
+            } else if len > old_len {
+                self.pending.push(FileOp::Len(len as u64));
+            }
+        }
+    }
+
     pub(super) fn change(&mut self, op: FileOp) {
         op.apply(&mut self.cache);
         self.pending.push(op);
@@ -372,8 +400,7 @@ impl NameOp {
 }
 
 /// Flips one bit of one file that has bytes, at rest. Returns where.
-pub(crate) fn flip_bit(medium: &mut Medium) -> Option<(String, usize)> {
-    let mut rng = medium.rng.fork();
+pub(crate) fn flip_bit(medium: &mut Medium, rng: &mut Rng) -> Option<(String, usize)> {
     let files = &medium.files;
     let full: Vec<(String, u64)> = medium
         .names

@@ -169,6 +169,7 @@ impl World {
         let engine = self.engine();
         let durable = engine.positions().0;
         self.history.settle(durable);
+        self.answer_reads();
         let mut waiting = Vec::new();
         for mut flight in std::mem::take(&mut self.flights) {
             let outcome = match flight.pending.poll() {

@@ -108,6 +108,7 @@ impl World {
     fn end_process(&mut self) -> Vec<Action> {
         self.disk.with(|medium| medium.dead = true);
         self.slow.clear();
+        self.renewals.clear();
         for watched in std::mem::take(&mut self.watched) {
             let read = self.history.reads.entry(watched.id).or_insert(0);
             *read = watched.since.max(*read);
@@ -184,11 +185,14 @@ impl World {
         }
         for name in model.streams.keys() {
             // Renewals by reads may have been recorded, at times of the engine's choice; recovery
-            // adds an eighth of the window. A read that is newer than that was never answered: an
-            // answer waits for its record, which this world does not.
+            // adds an eighth of the window. A read that is newer than that was never answered.
             let Some((facts, _)) = engine.facts_now(name) else { continue };
             if let Life::Ttl { renewed_at, window, .. } = facts.life {
-                self.history.reads.insert(facts.id, renewed_at.0 + window.millis() / 8);
+                let granted = renewed_at.0 + window.millis() / 8;
+                if self.history.answered.get(&facts.id).is_some_and(|at| granted < *at) {
+                    return violation!("{}: the crash cut a read's renewal short", name.key());
+                }
+                self.history.reads.insert(facts.id, granted);
             }
         }
         for (name, stream) in &model.streams {

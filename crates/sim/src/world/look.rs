@@ -102,13 +102,36 @@ impl World {
                 return violation!("{}: {got:?} starts at {}", name.key(), start.0);
             }
         }
-        let id = stream.id;
-        let renews = matches!(stream.life, Life::Window(_));
-        engine.renew(&facts);
-        if renews {
-            self.history.note_read(id, engine.now().node.0);
+        if matches!(stream.life, Life::Window(_)) {
+            self.renew(&facts);
         }
         Ok(())
+    }
+
+    /// Renews a stream's life because of a read; the answer goes out when that is certain.
+    fn renew(&mut self, facts: &Facts) {
+        let engine = self.engine();
+        let (recorded, at) = (engine.renew(facts), engine.now().node.0);
+        self.history.note_read(facts.id, at);
+        // On a full disk reads are answered all the same.
+        if !self.is_tight() {
+            self.renewals.push((recorded, facts.id, at));
+        }
+    }
+
+    /// Answers reads whose renewals are recorded.
+    pub(super) fn answer_reads(&mut self) {
+        for (mut recorded, id, at) in std::mem::take(&mut self.renewals) {
+            match recorded.poll() {
+                Ok(true) => {
+                    let newest = self.history.answered.entry(id).or_insert(0);
+                    *newest = at.max(*newest);
+                }
+                Ok(false) => self.renewals.push((recorded, id, at)),
+                // The log has stopped: no answer.
+                Err(_) => {}
+            }
+        }
     }
 
     /// Opens a reader that takes its time, or lets one take a step.
@@ -158,9 +181,8 @@ impl World {
         }
         let name = self.rng.pick(&self.workload.names).clone();
         let Some(facts) = self.look(&name)? else { return Ok(()) };
-        engine.renew(&facts);
+        self.renew(&facts);
         let since = engine.now().node.0;
-        self.history.note_read(facts.id, since);
         self.history.watched.insert(facts.id);
         let watch = engine.watch(facts.id);
         let changed = Box::pin(watch.changed());

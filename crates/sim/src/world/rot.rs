@@ -23,7 +23,9 @@ impl World {
         let sealed = self.disk.crash(false);
         for _ in 0..3 {
             self.disk = sealed.copy();
-            let Some((path, at)) = self.disk.with(crate::disk::flip_bit) else { return Ok(()) };
+            let mut rng = self.rng.fork();
+            let flipped = self.disk.with(|medium| crate::disk::flip_bit(medium, &mut rng));
+            let Some((path, at)) = flipped else { return Ok(()) };
             self.trace.line(format_args!("a bit of {path} at {at} flips"));
             match Engine::open(self.seams(), self.options.clone()) {
                 Ok(engine) => {
