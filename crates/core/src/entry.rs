@@ -132,6 +132,8 @@ pub struct Effects {
     pub blob_dropped: Option<BlobId>,
     /// This soft-deleted stream lost its last fork and can be purged.
     pub purgeable: Option<StreamId>,
+    /// About how many bytes of the stream cannot be read any more.
+    pub freed: u64,
 }
 
 impl Entry {

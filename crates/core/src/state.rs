@@ -263,6 +263,15 @@ impl Stream {
         (!self.hidden && end > self.retained) || self.forks().any(|(_, range)| overlaps(range))
     }
 
+    /// The boundary from which on bytes of this incarnation's in `start..end` may still be read; none
+    /// if nobody may read any.
+    pub fn needed_from(&self, start: Offset, end: Offset) -> Option<Offset> {
+        let own = (!self.hidden && end > self.retained).then_some(self.retained);
+        let forks = self.forks().filter(|(_, range)| start < range.end && end > range.start);
+        let from = own.into_iter().chain(forks.map(|(_, range)| range.start)).min();
+        from.map(|from| from.max(start))
+    }
+
     pub(crate) fn extra_mut(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
     }

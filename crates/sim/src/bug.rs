@@ -29,11 +29,13 @@ pub enum Bug {
     OlderStateRecovered,
     NewestLogFileIgnored,
     OldestLogFileReclaimed,
+    SegmentNotSynced,
+    SegmentReclaimed,
 }
 
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::SyncDoesNothing,
         Self::DirectorySyncDoesNothing,
         Self::LengthNotSynced,
@@ -54,6 +56,8 @@ impl Bug {
         Self::OlderStateRecovered,
         Self::NewestLogFileIgnored,
         Self::OldestLogFileReclaimed,
+        Self::SegmentNotSynced,
+        Self::SegmentReclaimed,
     ];
 
     /// Within how many seeds it must have been noticed.
@@ -75,6 +79,7 @@ impl Bug {
             Self::WriteMisdirected => Lie::Misdirected(40),
             Self::ReadBitFlipped => Lie::BadRead(60),
             Self::RenameNotDurable => Lie::Rename,
+            Self::SegmentNotSynced => Lie::SegmentSync,
             _ => return None,
         })
     }

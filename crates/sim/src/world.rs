@@ -204,6 +204,10 @@ impl World {
             ring_bytes: *rng.pick(&[0, 2_000, 1 << 20]),
             footer_cache_bytes: *rng.pick(&[0, 500, 1 << 20]),
             open_files_max: *rng.pick(&[1, 2, 64]),
+            compact_bytes: *rng.pick(&[1, 10_000, 40_000]),
+            segment_bytes: *rng.pick(&[500, 4_000, 1 << 20]),
+            compact_step_bytes: *rng.pick(&[300, 5_000, 1 << 20]),
+            long_run_bytes: *rng.pick(&[1, 300, 4_000]),
             replay_bytes_max: *rng.pick(&[10_000, 40_000, 1 << 20]),
         };
         let roomy = 64 << 20;
@@ -291,7 +295,7 @@ impl World {
             0..=49 => self.submit_next(),
             50..=52 => self.submit_batch(),
             53..=69 => self.commit(),
-            70..=75 => self.maintain(),
+            70..=75 => self.maintain_a_while(),
             76..=78 => self.begin_checkpoint(),
             79..=81 => self.finish_checkpoint(),
             82..=86 => self.read_something(),
@@ -388,14 +392,27 @@ impl World {
         Ok(())
     }
 
+    /// One step of upkeep, or several in a row.
+    fn maintain_a_while(&mut self) -> Check {
+        for _ in 0..*self.rng.pick(&[1, 1, 12]) {
+            if self.down {
+                break;
+            }
+            self.maintain()?;
+        }
+        Ok(())
+    }
+
     fn maintain(&mut self) -> Check {
         let engine = self.engine();
         let files = self.log_files();
+        let segments = self.segments();
         match engine.maintain() {
             Ok(busy) => self.trace.line(format_args!("maintain: {busy}")),
             Err(error) => self.failed("maintain", &error)?,
         }
         self.note_reclaim(&files);
+        self.note_segments(&segments);
         self.absorb()
     }
 
@@ -428,6 +445,26 @@ impl World {
 
     fn log_files(&self) -> Vec<(String, u64)> {
         self.disk.with(|medium| medium.files_in("log"))
+    }
+
+    fn segments(&self) -> Vec<(String, u64)> {
+        self.disk.with(|medium| medium.files_in("segment"))
+    }
+
+    fn note_segments(&mut self, before: &[(String, u64)]) {
+        let now = self.segments();
+        if now.iter().any(|(path, _)| !before.iter().any(|(old, _)| old == path)) {
+            self.sometimes("segment written");
+        }
+        if before.iter().any(|(path, _)| !now.iter().any(|(kept, _)| kept == path)) {
+            self.sometimes("segment replaced");
+            if self.bug == Some(Bug::SegmentReclaimed)
+                && let [(path, _), ..] = &now[..]
+            {
+                let gone = headwater_storage::Disk::remove(&self.disk, path);
+                debug_assert!(gone.is_ok(), "it was there");
+            }
+        }
     }
 
     fn note_reclaim(&mut self, before: &[(String, u64)]) {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use headwater_core::ids::BlobId;
 
 use crate::codec::{self, CHUNK_BYTES, Cursor};
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, SYNC_BYTES};
 use crate::error::{Error, Result};
 use crate::log::room::Use;
 use crate::space::Space;
@@ -25,9 +25,6 @@ const TRAILER_LEN: usize = 32;
 const TRAILER_BYTES: u64 = TRAILER_LEN as u64;
 const _: () = assert!(HEADER_LEN == 8 + 4 + 16 + 4 && TRAILER_LEN == 8 + 4 + 4 + 8 + 4 + 4);
 
-/// Written bytes are synced at least this often, so that finishing a large blob is not one long
-/// stall for everybody on the same disk. The reserve is checked as often.
-const SYNC_BYTES: u64 = 4 << 20;
 /// One read returns no more than this.
 const READ_BYTES_MAX: usize = 4 << 20;
 
@@ -69,7 +66,7 @@ impl Blobs {
     /// # Errors
     /// `Full` when the disk is down to its reserve; `Io` also when the id is taken.
     pub fn create(&self, id: BlobId) -> Result<BlobWriter> {
-        self.space.check(SYNC_BYTES, Use::Normal)?;
+        self.space.check(SYNC_BYTES as u64, Use::Normal)?;
         let created = self.disk.create(&path(id));
         let file = created.map_err(|e| Error::io(&path(id), "creating a blob", e))?;
         let writer = BlobWriter {
@@ -165,10 +162,10 @@ impl BlobWriter {
         self.len += self.block.len() as u64;
         self.unsynced += self.block.len() as u64;
         self.block.clear();
-        if self.unsynced >= SYNC_BYTES {
+        if self.unsynced >= SYNC_BYTES as u64 {
             self.file.sync().map_err(|e| self.failed(e))?;
             self.unsynced = 0;
-            self.space.check(SYNC_BYTES, Use::Normal)?;
+            self.space.check(SYNC_BYTES as u64, Use::Normal)?;
         }
         Ok(())
     }

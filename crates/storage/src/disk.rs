@@ -72,3 +72,21 @@ pub trait DiskFile: Send + Sync {
     /// operating system may already have dropped what it could not write.
     fn sync(&self) -> io::Result<()>;
 }
+
+/// Bytes of one file other than the log's that are written before they are synced: a sync of the log
+/// may have to wait for the one that is under way on the same disk, and for no more than that.
+pub(crate) const SYNC_BYTES: usize = 256 << 10;
+
+/// Reads `len` bytes; `None` when the file ends too early.
+pub(crate) fn read_exactly(
+    handle: &dyn DiskFile,
+    at: u64,
+    len: u64,
+) -> io::Result<Option<Vec<u8>>> {
+    // A damaged length must not become a huge allocation.
+    let fits = at.checked_add(len).is_some_and(|end| handle.len().is_ok_and(|len| end <= len));
+    let (true, Ok(len)) = (fits, usize::try_from(len)) else { return Ok(None) };
+    let mut bytes = vec![0; len];
+    let read = handle.read_at(&mut bytes, at)?;
+    Ok((read == len).then_some(bytes))
+}

@@ -1,7 +1,7 @@
 //! Bytes handed over are there after a crash, or the call did not return.
 //!
-//! A [`Store`] is one data directory on a [`Disk`]: a log that every stream shares, checkpoints of
-//! the engine's state, and blobs. It keeps bytes and positions and knows no protocol; what an
+//! A [`Store`] is one data directory on a [`Disk`]: a log that every stream shares, segments into
+//! which the log is regrouped by stream, checkpoints of the engine's state, and blobs. It keeps bytes and positions and knows no protocol; what an
 //! entry means is the engine's business. Every layout on the medium is in `docs/format.md`.
 //!
 //! Start reading at [`store`](Store), then `log/lane.rs` (how bytes get in), `read.rs` (how they
@@ -22,6 +22,7 @@ mod manifest;
 mod pins;
 mod read;
 mod ring;
+mod segment;
 mod space;
 mod store;
 
@@ -35,4 +36,4 @@ pub use log::recover::Recovery;
 pub use log::room::{Permit, Use};
 pub use pins::Pin;
 pub use read::{Chunk, Ends, Extent, Reader};
-pub use store::{Options, Start, Store, Visitor};
+pub use store::{Need, Options, Start, Store, Visitor};

@@ -1,8 +1,9 @@
 //! Where a stream's bytes lie.
 //!
-//! In memory: for every stream the newest log file with bytes of it, and the index of every file
-//! that has no footer yet or whose frames are still in the ring. On disk: the footers. A lookup
-//! starts at the newest file and follows `prev_file` backwards.
+//! In memory: for every stream the newest log file with bytes of it, the index of every file that
+//! has no footer yet or whose frames are still in the ring, and the list of segments. On disk: the
+//! footers, and the tables of the segments. A lookup starts at the newest file and follows
+//! `prev_file` backwards; where a file was compacted, a segment stands for it.
 
 mod lookup;
 
@@ -19,15 +20,34 @@ use crate::log::file::{self, FileNo, LogFile};
 use crate::log::footer::{self, Item, Run, Runs, Summary, Table};
 use crate::log::group::Placed;
 use crate::lru::Lru;
-pub(crate) use lookup::{Key, Limit, Spot};
+use crate::segment::{self, BlockItem, Directory, Page, Segment, SegmentNo};
+pub(crate) use lookup::{Key, Layout, Limit, Spot};
+
+/// A place on the way along a stream: what log file `file_no` holds of it, or the segment that
+/// stands for that file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stop {
+    pub(crate) file_no: FileNo,
+    pub(crate) segment: Option<SegmentNo>,
+}
+
+impl Stop {
+    pub(crate) fn log(file_no: FileNo) -> Self {
+        Self { file_no, segment: None }
+    }
+
+    /// The file that it is in, for messages.
+    pub(crate) fn path(self) -> String {
+        self.segment.map_or_else(|| file::path(self.file_no), segment::path)
+    }
+}
 
 /// Where every stream's bytes lie, and the files they lie in.
 pub(crate) struct Location {
     disk: Arc<dyn Disk>,
     index: RwLock<Index>,
-    /// The table of a file, or the items of one of its streams.
-    footers: Mutex<Lru<(FileNo, Option<StreamId>), Cached>>,
-    handles: Mutex<Lru<u64, Arc<dyn DiskFile>>>,
+    footers: Mutex<Lru<CacheKey, Cached>>,
+    handles: Mutex<Lru<HandleKey, Arc<dyn DiskFile>>>,
 }
 
 /// The newest file of each stream, by shard.
@@ -41,6 +61,9 @@ struct Index {
     footed: BTreeMap<FileNo, Footed>,
     /// Those of them that are dead: they go when the readers in them have gone.
     doomed: BTreeSet<FileNo>,
+    segments: Vec<Segment>,
+    /// Those that are dead.
+    doomed_segments: Vec<Segment>,
 }
 
 /// A file that is being written, or was a moment ago.
@@ -72,10 +95,29 @@ pub(crate) struct Footed {
     pub(crate) len: u64,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum HandleKey {
+    Log(FileNo),
+    Segment(SegmentNo),
+}
+
+/// What is kept of the descriptions at the ends of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum CacheKey {
+    Table(FileNo),
+    Items(FileNo, StreamId),
+    Directory(SegmentNo),
+    Page(SegmentNo, usize),
+    Blocks(SegmentNo, StreamId, FileNo),
+}
+
 #[derive(Clone)]
 enum Cached {
     Table(Arc<Table>),
     Items(Arc<[Item]>),
+    Directory(Arc<Directory>),
+    Page(Page),
+    Blocks(Arc<[BlockItem]>),
 }
 
 impl Location {
@@ -85,6 +127,8 @@ impl Location {
             warm: BTreeMap::new(),
             footed: BTreeMap::new(),
             doomed: BTreeSet::new(),
+            segments: Vec::new(),
+            doomed_segments: Vec::new(),
         };
         Self {
             disk,
@@ -221,6 +265,23 @@ impl Location {
         self.index.write().doomed.extend(dead);
     }
 
+    // ---- segments --------------------------------------------------------------------------
+
+    /// From now on these segments are the ones; those that were and are not any more are dead.
+    pub(crate) fn set_segments(&self, segments: Vec<Segment>) {
+        let mut index = self.index.write();
+        let old = std::mem::replace(&mut index.segments, segments);
+        let is_live = |old: &Segment| index.segments.iter().any(|live| live.no == old.no);
+        let dead: Vec<_> = old.into_iter().filter(|old| !is_live(old)).collect();
+        index.doomed_segments.extend(dead);
+    }
+
+    /// A segment is about to be removed.
+    pub(crate) fn drop_segment(&self, no: SegmentNo) {
+        self.index.write().doomed_segments.retain(|segment| segment.no != no);
+        self.handles.lock().remove(HandleKey::Segment(no));
+    }
+
     /// A file is about to be removed: it is not found any more, and its handle, which would keep
     /// its room, is let go.
     pub(crate) fn drop_file(&self, no: FileNo) {
@@ -229,7 +290,7 @@ impl Location {
         index.warm.remove(&no);
         index.doomed.remove(&no);
         drop(index);
-        self.handles.lock().remove(u64::from(no));
+        self.handles.lock().remove(HandleKey::Log(no));
     }
 }
 

@@ -1,19 +1,24 @@
-//! The manifest: the only list of checkpoint images and of log files below the checkpoint. It
-//! becomes visible only by a rename after a sync; a damaged one is never replaced by an older.
+//! The manifest: the only list of checkpoint images, of log files below the checkpoint, and of
+//! segments. It becomes visible only by a rename after a sync; a damaged one is never replaced by
+//! an older.
 
-use headwater_core::ids::{Lsn, SHARD_COUNT, Timestamp};
+use headwater_core::ids::{Lsn, SHARD_COUNT, StreamId, Timestamp};
 
 use crate::codec::{self, Cursor};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::location::Footed;
 use crate::log::file::FileNo;
+use crate::segment::{Segment, SegmentNo};
 
 pub(crate) const PATH: &str = "MANIFEST";
 const NEXT_PATH: &str = "MANIFEST.tmp";
 
 const MAGIC: [u8; 8] = *b"HWATRMAN";
-const VERSION: u32 = 1;
+/// The version that is written.
+const VERSION: u32 = 2;
+/// The version before there were segments, which is read, too.
+const VERSION_WITHOUT_SEGMENTS: u32 = 1;
 
 /// Where a block lies in a checkpoint file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +61,10 @@ pub(crate) struct Manifest {
     pub(crate) shards: Vec<ShardRef>,
     /// The files before `floor`, each with a durable footer.
     pub(crate) files: Vec<(FileNo, Footed)>,
+    /// The number of the newest segment so far.
+    pub(crate) last_segment: SegmentNo,
+    /// The segments, in rising order.
+    pub(crate) segments: Vec<Segment>,
 }
 
 impl Manifest {
@@ -71,6 +80,8 @@ impl Manifest {
             heads: None,
             shards: vec![ShardRef::default(); SHARD_COUNT],
             files: Vec::new(),
+            last_segment: 0,
+            segments: Vec::new(),
         }
     }
 
@@ -143,6 +154,17 @@ impl Manifest {
                 out.extend_from_slice(&field.to_le_bytes());
             }
         }
+        out.extend_from_slice(&self.last_segment.to_le_bytes());
+        out.extend_from_slice(&count(self.segments.len()).to_le_bytes());
+        for segment in &self.segments {
+            let Segment { no, level, files: [first, last], streams: [low, high], len } = segment;
+            for field in [no, level, first, last] {
+                out.extend_from_slice(&field.to_le_bytes());
+            }
+            for field in [low.0, high.0, *len] {
+                out.extend_from_slice(&field.to_le_bytes());
+            }
+        }
         codec::put_crc(&mut out);
         out
     }
@@ -154,15 +176,15 @@ impl Manifest {
             return Err(damaged());
         }
         let version = cursor.u32().ok_or_else(damaged)?;
-        if version != VERSION {
+        if !matches!(version, VERSION_WITHOUT_SEGMENTS | VERSION) {
             let detail = format!("manifest version {version}, this program knows {VERSION}");
             return Err(Error::format(PATH, detail));
         }
         let intact = codec::check_crc(bytes).ok_or_else(damaged)?;
-        Self::decode_intact(intact).ok_or_else(damaged)
+        Self::decode_intact(intact, version).ok_or_else(damaged)
     }
 
-    fn decode_intact(bytes: &[u8]) -> Option<Self> {
+    fn decode_intact(bytes: &[u8], version: u32) -> Option<Self> {
         let mut cursor = Cursor::new(bytes);
         cursor.take(12)?;
         let floor = cursor.u32()?;
@@ -186,7 +208,13 @@ impl Manifest {
             let last_lsn = Lsn(cursor.u64()?);
             files.push((no, Footed { first_lsn, last_lsn, len: cursor.u64()? }));
         }
-        let rising = files.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let (last_segment, segments) = match version {
+            VERSION_WITHOUT_SEGMENTS => (0, Vec::new()),
+            _ => (cursor.u32()?, segments(&mut cursor)?),
+        };
+        let rising = files.windows(2).all(|pair| pair[0].0 < pair[1].0)
+            && segments.windows(2).all(|pair| pair[0].no < pair[1].no)
+            && segments.last().is_none_or(|segment| segment.no <= last_segment);
         let below = files.last().is_none_or(|(no, _)| *no < floor);
         let sane = cursor.is_at_end() && shards.len() == SHARD_COUNT && rising && below;
         sane.then_some(Self {
@@ -199,8 +227,22 @@ impl Manifest {
             heads,
             shards,
             files,
+            last_segment,
+            segments,
         })
     }
+}
+
+fn segments(cursor: &mut Cursor<'_>) -> Option<Vec<Segment>> {
+    let count = cursor.u32()?;
+    let mut segments = Vec::new();
+    for _ in 0..count {
+        let (no, level) = (cursor.u32()?, cursor.u32()?);
+        let files = [cursor.u32()?, cursor.u32()?];
+        let streams = [StreamId(cursor.u64()?), StreamId(cursor.u64()?)];
+        segments.push(Segment { no, level, files, streams, len: cursor.u64()? });
+    }
+    Some(segments)
 }
 
 fn put_block(out: &mut Vec<u8>, block: Option<BlockRef>) {
@@ -235,6 +277,9 @@ mod tests {
         manifest.shards[7] = ShardRef { lsn: Lsn(90), image: Some(block(2)) };
         let footed = Footed { first_lsn: Lsn(1), last_lsn: Lsn(50), len: 4_096 };
         manifest.files = vec![(2, footed), (4, footed)];
+        let (files, streams) = ([1, 3], [StreamId(7), StreamId(9)]);
+        manifest.segments = vec![Segment { no: 2, level: 1, files, streams, len: 8_192 }];
+        manifest.last_segment = 2;
         manifest
     }
 
@@ -261,7 +306,7 @@ mod tests {
     #[test]
     fn a_newer_version_is_refused_as_such() {
         let mut bytes = example().encode();
-        bytes[8] = 2;
+        bytes[8] = 3;
         assert_eq!(Manifest::decode(&bytes).unwrap_err().kind, Kind::Format);
     }
 }

@@ -9,12 +9,15 @@ use parking_lot::Mutex;
 use headwater_core::ids::StreamId;
 
 use crate::log::file::FileNo;
+use crate::segment::SegmentNo;
 
 /// What goes when no pin protects it any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dead {
-    /// A log file without a live byte.
+    /// A log file without a live byte, or one that segments stand for.
     File(FileNo),
+    /// A segment that others stand for, or nobody needs.
+    Segment(SegmentNo),
     /// A stream that ended: where it lies can be forgotten.
     Stream(StreamId),
 }

@@ -14,8 +14,7 @@ use headwater_core::ids::{Lineage, Offset, Record, StreamId};
 
 use crate::codec::{CHUNK_BYTES, chunk_crcs};
 use crate::error::{Error, Result};
-use crate::location::{Key, Limit, Spot};
-use crate::log::file::{self, FileNo};
+use crate::location::{Key, Layout, Limit, Spot, Stop};
 use crate::log::group::Head;
 use crate::pins::Pin;
 pub use shelf::Extent;
@@ -76,20 +75,21 @@ impl PartialEq for Ends {
 
 impl Eq for Ends {}
 
-/// The bytes of a range of a stream, piece by piece. While it lives, no log file that it may need
-/// is removed.
+/// The bytes of a range of a stream, piece by piece. While it lives, no file that it may need is
+/// removed.
 pub struct Reader {
     shelf: Arc<Shelf>,
-    _pin: Pin,
+    /// None when whoever reads holds a pin already.
+    _pin: Option<Pin>,
     /// What is left to read, the next piece last.
     pieces: Vec<Piece>,
-    /// The files of the next piece that are left to read, the next one last.
-    path: Vec<FileNo>,
-    /// Entries that were looked up, the next one last.
+    /// The stops of the next piece that are left to read, the next one last.
+    path: Vec<Stop>,
+    /// Entries and blocks that were looked up, the next one last.
     spots: Vec<Spot>,
-    /// How many entries are looked up next time.
+    /// How many are looked up next time.
     lookahead: usize,
-    /// A large entry that is read in parts.
+    /// A large one that is read in parts.
     open: Option<OpenEntry>,
 }
 
@@ -118,7 +118,20 @@ impl Reader {
         let pieces = pieces(stream, lineage).map(cut).filter(|piece| piece.from < piece.to);
         let pieces = pieces.collect();
         let (path, spots) = (Vec::new(), Vec::new());
-        Self { shelf, _pin: pin, pieces, path, spots, lookahead: SPOTS_MIN, open: None }
+        Self { shelf, _pin: Some(pin), pieces, path, spots, lookahead: SPOTS_MIN, open: None }
+    }
+
+    /// Reads a range of one stream that is known to lie at the stops of `path`, the newest first.
+    /// The caller holds a pin.
+    pub(crate) fn over(
+        shelf: Arc<Shelf>,
+        stream: StreamId,
+        path: Vec<Stop>,
+        [from, to]: [Offset; 2],
+    ) -> Self {
+        let pieces = if from < to { vec![Piece { stream, from, to }] } else { Vec::new() };
+        let spots = Vec::new();
+        Self { shelf, _pin: None, pieces, path, spots, lookahead: SPOTS_MIN, open: None }
     }
 
     /// The next bytes, or nothing at the end of the range.
@@ -154,20 +167,23 @@ impl Reader {
         }
         let warm = || self.shelf.location.find_warm(piece.stream, Key::Byte(piece.from));
         let spot = self.spots.last().copied().or_else(warm);
-        spot.is_some_and(|spot| self.shelf.ring.holds(spot.file_no, spot.position))
+        spot.is_some_and(|spot| self.shelf.holds(&spot))
     }
 
     fn next_entry(&mut self, piece: Piece) -> Result<Chunk> {
         let spot = self.next_spot(piece)?;
-        if let Some(bytes) = self.shelf.ring.get(spot.file_no, spot.position, spot.len) {
+        if let Some(bytes) = self.shelf.in_memory(&spot) {
             let chunk = entry_chunk(&spot, &bytes, piece, Trust::Memory)?;
             return self.join_small(spot, chunk, piece);
         }
-        if u64::from(spot.len) > WINDOW_BYTES {
+        if between(spot.offset, spot.end) > WINDOW_BYTES {
             let open = self.open_entry(spot)?;
             return self.continue_entry(open, piece);
         }
-        self.read_window(spot, piece)
+        match spot.layout {
+            Layout::Entry { .. } => self.read_window(spot, piece),
+            Layout::Block { .. } => self.read_blocks(spot, piece),
+        }
     }
 
     /// The entry at the start of `piece`.
@@ -179,13 +195,13 @@ impl Reader {
             if fresh {
                 self.path = self.shelf.location.path(piece.stream, key)?;
             }
-            let no = self.path.pop().ok_or_else(|| nowhere(piece.stream, piece.from))?;
+            let stop = self.path.pop().ok_or_else(|| nowhere(piece.stream, piece.from))?;
             let limit = Limit { to: piece.to, count: self.lookahead };
-            let mut spots = self.shelf.location.spots(piece.stream, no, key, limit)?;
+            let mut spots = self.shelf.location.spots(piece.stream, stop, key, limit)?;
             if spots.first().is_some_and(holds) {
                 if spots.len() == limit.count {
                     // There may be more in this file.
-                    self.path.push(no);
+                    self.path.push(stop);
                     self.lookahead = (self.lookahead * 2).min(SPOTS_MAX);
                 }
                 spots.reverse();
@@ -201,14 +217,17 @@ impl Reader {
     /// Adds the small entries behind `first` that are in memory, too: below a few KiB a copy costs
     /// less than handing out one more chunk.
     fn join_small(&mut self, first: Spot, chunk: Chunk, piece: Piece) -> Result<Chunk> {
-        let is_small = |spot: &Spot| spot.len <= SMALL_BYTES && spot.offset < piece.to;
+        let is_small = |spot: &Spot| {
+            let small = matches!(spot.layout, Layout::Entry { len, .. } if len <= SMALL_BYTES);
+            small && spot.offset < piece.to
+        };
         if !is_small(&first) || !self.spots.last().is_some_and(is_small) {
             return Ok(chunk);
         }
         let mut len = chunk.bytes.len();
         let mut chunks = vec![chunk];
         while let Some(next) = self.spots.last().copied().filter(is_small) {
-            let bytes = self.shelf.ring.get(next.file_no, next.position, next.len);
+            let bytes = self.shelf.in_memory(&next);
             let Some(bytes) = bytes.filter(|_| len < JOINED_BYTES_MAX) else { break };
             chunks.push(entry_chunk(&next, &bytes, piece, Trust::Memory)?);
             len += bytes.len();
@@ -219,14 +238,12 @@ impl Reader {
 
     /// Reads `first` and the entries close behind it with one read from the file.
     fn read_window(&mut self, first: Spot, piece: Piece) -> Result<Chunk> {
-        let start = u64::from(first.position);
-        let mut end = start + u64::from(first.len);
         let mut window = vec![first];
+        let (start, mut end) = entry_range(&first);
         while let Some(next) = self.spots.last().copied() {
-            let next_end = u64::from(next.position) + u64::from(next.len);
-            let gap = u64::from(next.position).checked_sub(end);
-            let close = gap.is_some_and(|gap| gap <= GAP_BYTES_MAX);
-            let here = close && next.file_no == first.file_no && next.offset < piece.to;
+            let (next_start, next_end) = entry_range(&next);
+            let close = next_start.checked_sub(end).is_some_and(|gap| gap <= GAP_BYTES_MAX);
+            let here = close && next.stop == first.stop && next.offset < piece.to;
             if !here || next_end > start + WINDOW_BYTES {
                 break;
             }
@@ -234,15 +251,56 @@ impl Reader {
             window.push(next);
             self.spots.pop();
         }
-        let len = usize::try_from(end - start).expect("a window is small");
-        let bytes = Bytes::from(self.shelf.location.read(first.file_no, start, len)?);
+        let bytes =
+            Bytes::from(self.shelf.location.read(first.stop, start, narrow(end - start))?);
         let mut chunks = Vec::with_capacity(window.len());
         for spot in &window {
-            let at = (spot.position - first.position) as usize;
-            let bytes = bytes.slice(at..at + spot.len as usize);
+            let (at, entry_end) = entry_range(spot);
+            let bytes = bytes.slice(narrow(at - start)..narrow(entry_end - start));
             chunks.push(entry_chunk(spot, &bytes, piece, Trust::Disk)?);
         }
         Ok(join(chunks))
+    }
+
+    /// Reads `first` and the blocks behind it, whose bytes and whose heads each lie side by side.
+    fn read_blocks(&mut self, first: Spot, piece: Piece) -> Result<Chunk> {
+        let mut blocks = vec![first];
+        let mut last = first;
+        while let Some(next) = self.spots.last().copied() {
+            let here = next.stop == first.stop && next.offset == last.end && next.offset < piece.to;
+            if !here || between(first.offset, next.end) > WINDOW_BYTES {
+                break;
+            }
+            last = next;
+            blocks.push(next);
+            self.spots.pop();
+        }
+        let (heads_at, _, payload_at) = block_range(&first);
+        let (last_head_at, last_head_len, _) = block_range(&last);
+        let heads_len = narrow((last_head_at + last_head_len).saturating_sub(heads_at));
+        let location = &self.shelf.location;
+        let heads = Bytes::from(location.read(first.stop, heads_at, heads_len)?);
+        let len = narrow(between(first.offset, last.end));
+        let payload = Bytes::from(location.read(first.stop, payload_at, len)?);
+        let mut ends = Vec::new();
+        let mut record = None;
+        for spot in &blocks {
+            let (head_at, head_len, _) = block_range(spot);
+            let at = narrow(head_at.saturating_sub(heads_at));
+            let head = heads.get(at..at + narrow(head_len)).ok_or_else(|| damaged(spot, 0))?;
+            let head = parse_head(spot, head)?;
+            let at = narrow(between(first.offset, spot.offset));
+            let bytes = payload.slice(at..at + head.payload_len as usize);
+            let part = payload_chunk(spot, &head, &heads, &bytes, piece, Trust::Disk)?;
+            let shift = narrow32(between(first.offset.max(piece.from), part.offset));
+            ends.extend(part.ends.iter().map(|end| shift + end));
+            record.get_or_insert(part.record);
+        }
+        let offset = first.offset.max(piece.from);
+        let start = narrow(between(first.offset, offset));
+        let end = narrow(between(first.offset, piece.to.min(last.end)));
+        let record = record.unwrap_or(first.record);
+        Ok(Chunk { offset, record, bytes: payload.slice(start..end), ends: Ends::Many(ends) })
     }
 
     fn open_entry(&self, spot: Spot) -> Result<OpenEntry> {
@@ -251,7 +309,10 @@ impl Reader {
         let mut walk = Walk::new(&head, &bytes);
         let message_end = walk.next_end().unwrap_or(0);
         let crcs = bytes.slice_ref(head.crcs);
-        let payload_at = u64::from(spot.position) + head.len as u64;
+        let payload_at = match spot.layout {
+            Layout::Entry { position, .. } => u64::from(position) + head.len as u64,
+            Layout::Block { payload_at, .. } => payload_at,
+        };
         Ok(OpenEntry { record: spot.record, spot, walk, message_end, crcs, payload_at })
     }
 
@@ -268,10 +329,10 @@ impl Reader {
         let small = |value| usize::try_from(value).expect("a window is small");
         let len = small(aligned_end - aligned);
         let at = open.payload_at + aligned;
-        let bytes = self.shelf.location.read(spot.file_no, at, len)?;
+        let bytes = self.shelf.location.read(spot.stop, at, len)?;
         let crcs = open.crcs.get(small(aligned / chunk) * 4..).unwrap_or_default();
         if !matches(&bytes, crcs) {
-            return Err(damaged(&spot, at - u64::from(spot.position)));
+            return Err(damaged(&spot, aligned));
         }
         let bytes = Bytes::from(bytes).slice(small(start - aligned)..small(end - aligned));
         let (record, ends) = open.messages(start, end);
@@ -318,22 +379,32 @@ enum Trust {
 /// The part of an entry that `piece` asks for; `bytes` is the whole entry.
 fn entry_chunk(spot: &Spot, bytes: &Bytes, piece: Piece, trust: Trust) -> Result<Chunk> {
     let head = parse_head(spot, bytes)?;
-    let payload = bytes.slice(head.len..);
-    if trust == Trust::Disk && !matches(&payload, head.crcs) {
-        return Err(damaged(spot, head.len as u64));
+    payload_chunk(spot, &head, bytes, &bytes.slice(head.len..), piece, trust)
+}
+
+/// The part of a payload that `piece` asks for; `head` was parsed from `heads`.
+fn payload_chunk(
+    spot: &Spot,
+    head: &Head<'_>,
+    heads: &Bytes,
+    payload: &Bytes,
+    piece: Piece,
+    trust: Trust,
+) -> Result<Chunk> {
+    if trust == Trust::Disk && !matches(payload, head.crcs) {
+        return Err(damaged(spot, 0));
     }
     let offset = piece.from.max(spot.offset);
     let start = between(spot.offset, offset);
     let end = between(spot.offset, piece.to.min(spot.end));
-    let narrow = |value: u64| usize::try_from(value).expect("an entry fits in memory");
     let chunk = payload.slice(narrow(start)..narrow(end));
     if head.count == 1 {
         let whole = (end == u64::from(head.payload_len)).then(|| end - start);
-        let ends = whole.map(|end| Ends::One(u32::try_from(end).unwrap_or(u32::MAX)));
+        let ends = whole.map(|end| Ends::One(narrow32(end)));
         let ends = ends.unwrap_or(Ends::Many(Vec::new()));
         return Ok(Chunk { offset, record: spot.record, bytes: chunk, ends });
     }
-    let mut walk = Walk::new(&head, bytes);
+    let mut walk = Walk::new(head, heads);
     let message_end = walk.next_end().unwrap_or(0);
     let (crcs, payload_at) = (Bytes::new(), 0);
     let mut open =
@@ -368,23 +439,61 @@ fn join(mut chunks: Vec<Chunk>) -> Chunk {
 }
 
 fn nowhere(stream: StreamId, offset: Offset) -> Error {
-    let detail = format!("no log file holds byte {offset} of stream {:016x}", stream.0);
+    let detail = format!("no file holds byte {offset} of stream {:016x}", stream.0);
     Error::corrupt("", 0, detail)
 }
 
+/// `at` counts from the start of the payload.
 fn damaged(spot: &Spot, at: u64) -> Error {
-    let detail = "the checksum of stream bytes does not match";
-    Error::corrupt(&file::path(spot.file_no), u64::from(spot.position) + at, detail)
+    let detail = format!("stream bytes near {} do not match", spot.offset.plus(at));
+    let start = match spot.layout {
+        Layout::Entry { position, .. } => u64::from(position),
+        Layout::Block { payload_at, .. } => payload_at,
+    };
+    Error::corrupt(&spot.stop.path(), start, detail)
 }
 
-/// The verified head at the start of an entry's bytes, which must be the one that the index means.
+/// The verified head at the start of `bytes`, which must be the one that the index means.
 fn parse_head<'a>(spot: &Spot, bytes: &'a [u8]) -> Result<Head<'a>> {
     let head = Head::parse(bytes).ok_or_else(|| damaged(spot, 0))?;
     let payload_len = between(spot.offset, spot.end);
+    let len = match spot.layout {
+        Layout::Entry { len, .. } => u64::from(len).checked_sub(payload_len),
+        Layout::Block { head_len, .. } => Some(u64::from(head_len)),
+    };
     let same = (head.stream, head.offset, head.record) == (spot.stream, spot.offset, spot.record)
         && u64::from(head.payload_len) == payload_len
-        && head.len as u64 + payload_len == u64::from(spot.len);
+        && len == Some(head.len as u64);
     if same { Ok(head) } else { Err(damaged(spot, 0)) }
+}
+
+/// Where an entry starts and ends in its file.
+fn entry_range(spot: &Spot) -> (u64, u64) {
+    match spot.layout {
+        Layout::Entry { position, len } => {
+            (u64::from(position), u64::from(position) + u64::from(len))
+        }
+        // Never read together with entries: they are in another file.
+        Layout::Block { .. } => (u64::MAX, u64::MAX),
+    }
+}
+
+/// Where the head of a block starts, how long it is, and where the payload starts.
+fn block_range(spot: &Spot) -> (u64, u64, u64) {
+    match spot.layout {
+        Layout::Block { head_at, head_len, payload_at } => {
+            (head_at, u64::from(head_len), payload_at)
+        }
+        Layout::Entry { position, len } => (u64::from(position), u64::from(len), 0),
+    }
+}
+
+fn narrow(value: u64) -> usize {
+    usize::try_from(value).expect("an entry fits in memory")
+}
+
+fn narrow32(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
 }
 
 /// The bytes between two offsets that an index names; none if it is wrong.

@@ -4,16 +4,18 @@
 //! engine's shards     reserve → enqueue ─┐
 //! engine's lane                          └► commit ─► completions
 //! engine's readers    boundary, extent, read
-//! engine's upkeep     maintain, checkpoint, reclaim
+//! engine's upkeep     maintain, checkpoint, reclaim, compact
 //! ```
 //! Nothing in here starts a thread, reads a clock or draws a random number. Locks are taken in the
 //! order upkeep → writer → queue → room → index, and none of queue, room and index is ever held
 //! during a disk call.
 
+mod compact;
 mod open;
 mod upkeep;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -34,6 +36,8 @@ use crate::log::room::{Permit, Use};
 use crate::pins::{Pin, Pins};
 use crate::read::{Extent, Reader, Shelf};
 use crate::ring::Ring;
+use crate::space::Space;
+pub use compact::Need;
 use upkeep::Ledger;
 
 /// The limits of a store.
@@ -52,8 +56,17 @@ pub struct Options {
     pub ring_bytes: u64,
     /// Parts of footers that are kept in memory.
     pub footer_cache_bytes: u64,
-    /// Log files that are kept open for reading.
+    /// Log files and segments that are kept open for reading.
     pub open_files_max: usize,
+    /// Log files are compacted when so many bytes of them have left the ring and are below the
+    /// checkpoint.
+    pub compact_bytes: u64,
+    /// One step of a compaction goes on for about so many bytes.
+    pub compact_step_bytes: u64,
+    /// A segment is finished once it is this long.
+    pub segment_bytes: u64,
+    /// A stream's bytes in one piece of this length or more are not merged again.
+    pub long_run_bytes: u64,
     /// The replay debt at which the engine takes a checkpoint; storage only reports the debt.
     pub replay_bytes_max: u64,
 }
@@ -67,6 +80,10 @@ impl Default for Options {
             ring_bytes: 64 << 20,
             footer_cache_bytes: 64 << 20,
             open_files_max: 256,
+            compact_bytes: 256 << 20,
+            compact_step_bytes: 1 << 20,
+            segment_bytes: 64 << 20,
+            long_run_bytes: 64 << 10,
             replay_bytes_max: 256 << 20,
         }
     }
@@ -116,7 +133,10 @@ pub struct Store<T> {
     shelf: Arc<Shelf>,
     pins: Arc<Pins>,
     blobs: Blobs,
-    /// Held by whatever writes footers, checkpoints or the manifest, or removes files.
+    space: Arc<Space>,
+    /// Bytes that nobody needs any more, as far as the engine has said since the last survey.
+    freed: AtomicU64,
+    /// Held by whatever writes footers, segments, checkpoints or the manifest, or removes files.
     upkeep: Mutex<Ledger>,
 }
 

@@ -69,6 +69,7 @@ impl State {
             changed: Some(id),
             removed: Some(id),
             blob_dropped: stream.snapshot().map(|snapshot| snapshot.blob),
+            freed: stream.tail.0.saturating_sub(stream.retained.0),
             ..Effects::default()
         }
     }

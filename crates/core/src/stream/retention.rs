@@ -68,8 +68,9 @@ impl State {
             return Effects::default();
         };
         stream.life.renew(at);
+        let freed = offset.0.saturating_sub(stream.retained.0);
         stream.retained = offset;
         stream.first = record;
-        Effects { changed: Some(id), ..Effects::default() }
+        Effects { changed: Some(id), freed, ..Effects::default() }
     }
 }

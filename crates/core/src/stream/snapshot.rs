@@ -164,7 +164,9 @@ impl State {
         };
         stream.life.renew(at);
         let superseded = stream.extra_mut().snapshot.replace(Arc::new(snapshot.clone()));
+        let mut freed = 0;
         if retain {
+            freed = snapshot.offset.0.saturating_sub(stream.retained.0);
             stream.retained = snapshot.offset;
             stream.first = snapshot.record;
         }
@@ -172,6 +174,7 @@ impl State {
             changed: Some(id),
             blob_used: Some(snapshot.blob),
             blob_dropped: superseded.map(|old| old.blob),
+            freed,
             ..Effects::default()
         }
     }

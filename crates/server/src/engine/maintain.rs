@@ -1,12 +1,12 @@
 //! Background work, one bounded step at a time: expiry, purges, snapshot bodies that nobody names,
-//! checkpoints, and log files without a live byte.
+//! checkpoints, log files without a live byte, and compaction.
 
 use std::sync::atomic::Ordering;
 
 use headwater_core::command::Command;
 use headwater_core::ids::{Lsn, Offset, StreamId, StreamName, Timestamp};
 use headwater_core::state::Now;
-use headwater_storage::Error;
+use headwater_storage::{Error, Need};
 
 use super::shard::Shard;
 use super::{Engine, Round};
@@ -28,7 +28,20 @@ impl Engine {
         busy |= self.purge_one();
         busy |= self.remove_blob();
         busy |= self.checkpoint_if_due()?;
+        busy |= self.compact()?;
         Ok(busy)
+    }
+
+    /// Does one step of compaction.
+    pub fn compact(&self) -> Result<bool, Error> {
+        self.store.compact(&|stream, start, end| {
+            let shard = self.shard(stream.shard()).lock();
+            let stream = shard.state.stream(stream);
+            Need {
+                from: stream.and_then(|stream| stream.needed_from(start, end)),
+                older: stream.is_some_and(|stream| stream.needs(Offset::ZERO, start)),
+            }
+        })
     }
 
     /// Ends streams whose lifetime is over, and records that live readers keep others alive.
@@ -107,7 +120,8 @@ impl Engine {
             return self.finish_checkpoint();
         }
         let debt = self.store.replay_debt();
-        if debt < self.replay_bytes_max && !self.is_pressed() {
+        let wanted = debt > 0 && self.store.wants_checkpoint();
+        if debt < self.replay_bytes_max && !wanted && !self.is_pressed() {
             return Ok(false);
         }
         if debt == 0 {

@@ -118,6 +118,9 @@ impl Engine {
         if let Some(id) = effects.removed {
             self.store.forget(id);
         }
+        if effects.freed > 0 {
+            self.store.note_freed(effects.freed);
+        }
         if let Some(blob) = effects.blob_dropped {
             self.release_blob(blob);
         }

@@ -70,6 +70,8 @@ pub(crate) enum Lie {
     Misdirected(u64),
     /// A rename leaves the old name's durable content behind, even after a sync.
     Rename,
+    /// The sync of a segment does nothing.
+    SegmentSync,
 }
 
 /// What a medium writes as a whole, in bytes.
@@ -255,10 +257,12 @@ impl Medium {
             return Err(io::Error::other("simulated sync failure"));
         }
         let lie = self.faults.lie;
-        let file = self.file(inode);
-        if lie == Some(Lie::Sync) {
+        let of_segment =
+            || self.names.iter().any(|(n, i)| *i == inode && n.starts_with("segment/"));
+        if lie == Some(Lie::Sync) || (lie == Some(Lie::SegmentSync) && of_segment()) {
             return Ok(());
         }
+        let file = self.file(inode);
         let old_len = file.durable.len();
         for op in std::mem::take(&mut file.pending) {
             op.apply(&mut file.durable);

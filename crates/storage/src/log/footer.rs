@@ -14,7 +14,7 @@ use super::file::{self, FileNo};
 use super::frame;
 use super::group::Placed;
 use crate::codec::{self, Cursor};
-use crate::disk::DiskFile;
+use crate::disk::{DiskFile, read_exactly};
 use crate::error::{Error, Result};
 use crate::hash::IdHash;
 
@@ -351,16 +351,6 @@ impl Table {
 pub(crate) fn is_intact(no: FileNo, handle: &dyn DiskFile) -> bool {
     let Ok(table) = Table::load(no, handle) else { return false };
     table.streams.iter().all(|entry| table.load_items(entry, handle).is_ok())
-}
-
-/// `None` when the file ends too early.
-fn read_exactly(handle: &dyn DiskFile, at: u64, len: u64) -> std::io::Result<Option<Vec<u8>>> {
-    // A damaged length must not become a huge allocation.
-    let fits = at.checked_add(len).is_some_and(|end| handle.len().is_ok_and(|len| end <= len));
-    let (true, Ok(len)) = (fits, usize::try_from(len)) else { return Ok(None) };
-    let mut bytes = vec![0; len];
-    let read = handle.read_at(&mut bytes, at)?;
-    Ok((read == len).then_some(bytes))
 }
 
 #[cfg(test)]

@@ -127,10 +127,36 @@ pub(crate) fn encode(entries: &[Entry], out: &mut Vec<u8>, placed: &mut Vec<Plac
 fn encode_data(data: &Data, out: &mut Vec<u8>) -> Placed {
     let start = out.len();
     let lens = data.lens.as_slice();
-    out.extend_from_slice(&data.stream.0.to_le_bytes());
-    put_varint(out, data.offset.0);
-    put_varint(out, data.record.0);
-    put_varint(out, data.payload.len() as u64);
+    let payload_len = u32::try_from(data.payload.len()).expect("a group is below GROUP_BYTES_MAX");
+    let place = (data.stream, data.offset, data.record);
+    put_head(out, place, payload_len, lens, codec::chunk_crcs(&data.payload));
+    out.extend_from_slice(&data.payload);
+    let narrow = |value: usize| u32::try_from(value).expect("a group is below GROUP_BYTES_MAX");
+    Placed {
+        stream: data.stream,
+        offset: data.offset,
+        record: data.record,
+        payload_len,
+        count: narrow(lens.len()),
+        position: narrow(start),
+        len: narrow(out.len() - start),
+    }
+}
+
+/// Appends the head of a payload: whose it is, where its messages end, and its checksums, one per
+/// chunk.
+pub(crate) fn put_head(
+    out: &mut Vec<u8>,
+    (stream, offset, record): (StreamId, Offset, Record),
+    payload_len: u32,
+    lens: &[u32],
+    crcs: impl Iterator<Item = u32>,
+) {
+    let start = out.len();
+    out.extend_from_slice(&stream.0.to_le_bytes());
+    put_varint(out, offset.0);
+    put_varint(out, record.0);
+    put_varint(out, u64::from(payload_len));
     put_varint(out, lens.len() as u64);
     if lens.len() > 1 {
         put_varint(out, lens.iter().map(|len| varint_len(u64::from(*len))).sum());
@@ -138,22 +164,11 @@ fn encode_data(data: &Data, out: &mut Vec<u8>) -> Placed {
             put_varint(out, u64::from(*len));
         }
     }
-    for crc in codec::chunk_crcs(&data.payload) {
+    for crc in crcs {
         out.extend_from_slice(&crc.to_le_bytes());
     }
     let head_crc = crc32c::crc32c(&out[start..]);
     out.extend_from_slice(&head_crc.to_le_bytes());
-    out.extend_from_slice(&data.payload);
-    let narrow = |value: usize| u32::try_from(value).expect("a group is below GROUP_BYTES_MAX");
-    Placed {
-        stream: data.stream,
-        offset: data.offset,
-        record: data.record,
-        payload_len: narrow(data.payload.len()),
-        count: narrow(lens.len()),
-        position: narrow(start),
-        len: narrow(out.len() - start),
-    }
 }
 
 /// The head of an entry's data, verified by its own checksum.

@@ -8,7 +8,7 @@ use headwater_core::ids::{Lineage, Offset, Record, StreamId};
 use super::walk::Walk;
 use super::{between, damaged, nowhere, parse_head};
 use crate::error::{Error, Result};
-use crate::location::{Key, Location, Spot};
+use crate::location::{Key, Layout, Location, Spot};
 use crate::log::group::{HEAD_PREFIX_MAX, Head};
 use crate::ring::Ring;
 
@@ -150,7 +150,7 @@ impl Shelf {
                 return Ok(start);
             }
         }
-        Err(Error::corrupt("", 0, format!("no log file holds message {record} of the stream")))
+        Err(Error::corrupt("", 0, format!("no file holds message {record} of the stream")))
     }
 
     /// See [`crate::Store::extent_within`].
@@ -193,7 +193,7 @@ impl Shelf {
         if spot.record_end.0.saturating_sub(spot.record.0) <= 1 {
             return Ok(Walk::single(between(spot.offset, spot.end)));
         }
-        if let Some(bytes) = self.ring.get(spot.file_no, spot.position, spot.len) {
+        if let Some(bytes) = self.in_memory(spot) {
             let head = parse_head(spot, &bytes)?;
             return Ok(Walk::new(&head, &bytes));
         }
@@ -202,12 +202,34 @@ impl Shelf {
         Ok(Walk::new(&head, &bytes))
     }
 
-    /// The head of an entry's data, from its file.
+    /// The bytes of an entry, if they are still in memory.
+    pub(super) fn in_memory(&self, spot: &Spot) -> Option<Bytes> {
+        match spot.layout {
+            Layout::Entry { position, len } => self.ring.get(spot.stop.file_no, position, len),
+            Layout::Block { .. } => None,
+        }
+    }
+
+    /// Whether they are.
+    pub(super) fn holds(&self, spot: &Spot) -> bool {
+        match spot.layout {
+            Layout::Entry { position, .. } => self.ring.holds(spot.stop.file_no, position),
+            Layout::Block { .. } => false,
+        }
+    }
+
+    /// The head of an entry's or a block's data, from its file.
     pub(super) fn read_head(&self, spot: &Spot) -> Result<Vec<u8>> {
-        let guess = HEAD_PREFIX_MAX.min(spot.len as usize);
-        let prefix = self.location.read(spot.file_no, u64::from(spot.position), guess)?;
-        let len = Head::peek_len(&prefix).filter(|len| *len <= spot.len as usize);
-        let len = len.ok_or_else(|| damaged(spot, 0))?;
-        self.location.read(spot.file_no, u64::from(spot.position), len)
+        let (position, len) = match spot.layout {
+            Layout::Entry { position, len } => {
+                let position = u64::from(position);
+                let guess = HEAD_PREFIX_MAX.min(len as usize);
+                let prefix = self.location.read(spot.stop, position, guess)?;
+                let head_len = Head::peek_len(&prefix).filter(|head_len| *head_len <= len as usize);
+                (position, head_len.ok_or_else(|| damaged(spot, 0))?)
+            }
+            Layout::Block { head_at, head_len, .. } => (head_at, head_len as usize),
+        };
+        self.location.read(spot.stop, position, len)
     }
 }

@@ -1,6 +1,7 @@
 //! Opening a data directory: manifest, images, log, and only then a new log.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use headwater_core::ids::ShardNo;
 use parking_lot::Mutex;
@@ -22,13 +23,14 @@ use crate::manifest::{self, Manifest};
 use crate::pins::Pins;
 use crate::read::Shelf;
 use crate::ring::Ring;
+use crate::segment;
 use crate::space::Space;
 
 /// Positions in a log file have 32 bits; a file may be enlarged to twice the largest group.
 const LOG_FILE_BYTES_MAX: u64 = 2 << 30;
 
 /// The directories of a data directory.
-const DIRS: [&str; 4] = [file::DIR, checkpoint::DIR, blob::DIR, CUT_DIR];
+const DIRS: [&str; 5] = [file::DIR, segment::DIR, checkpoint::DIR, blob::DIR, CUT_DIR];
 
 impl<T: Send> Store<T> {
     /// Opens a data directory, making it when the disk is empty: reads the checkpoint and the log
@@ -61,6 +63,7 @@ impl<T: Send> Store<T> {
         location.cool(None);
         checkpoint::remove_unnamed(&*disk, &manifest)?;
         checkpoint::remove_unfinished(&*disk, &manifest)?;
+        segment::remove_unnamed(&*disk, &manifest.segments)?;
         let store = Self::assemble(disk, options, start, manifest, recovered, location, debt);
         store.allocator.allocate_ahead()?;
         Ok(store)
@@ -100,9 +103,11 @@ impl<T: Send> Store<T> {
         let frame_bytes_max = options.frame_bytes_max;
         Self {
             lane: Lane::new(parts, frame_bytes_max, start.log_id, last, time, touched),
-            blobs: Blobs::new(Arc::clone(&disk), space),
+            blobs: Blobs::new(Arc::clone(&disk), Arc::clone(&space)),
+            space,
             shelf: Arc::new(Shelf { location: Arc::clone(&location), ring: Arc::clone(&ring) }),
             pins: Arc::new(Pins::default()),
+            freed: AtomicU64::new(0),
             upkeep: Mutex::new(Ledger::new(manifest)),
             recovery: report,
             disk,
@@ -121,6 +126,9 @@ impl<T: Send> Store<T> {
 /// The manifest, or a new one for an empty disk.
 fn manifest(disk: &dyn Disk, directory_id: u128) -> Result<Manifest> {
     if let Some(manifest) = Manifest::load(disk)? {
+        // A directory that was made before there were segments has none for them.
+        disk.create_dir(segment::DIR)
+            .map_err(|e| Error::io(segment::DIR, "creating a directory", e))?;
         // A rename that only the page cache knows must not be undone once files were removed.
         disk.sync_dir("").map_err(|e| Error::io("", "syncing the directory", e))?;
         return Ok(manifest);
@@ -161,6 +169,7 @@ fn restore(
     for (no, footed) in &manifest.files {
         location.foot_file(*no, *footed);
     }
+    location.set_segments(manifest.segments.clone());
     if let Some(block) = manifest.heads {
         for (stream, no) in checkpoint::load_heads(disk, block, manifest.lsn)? {
             location.set_head(stream, no);

@@ -1,4 +1,5 @@
-//! Upkeep: footers, files ahead of need, checkpoints, reclaim, and the clean stop.
+//! Upkeep: footers, files ahead of need, checkpoints, reclaim, and the clean stop. Compaction has a
+//! page of its own.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,22 +7,26 @@ use std::sync::Arc;
 use headwater_core::ids::{Lsn, Offset, SHARD_COUNT, StreamId, Timestamp};
 
 use super::Store;
+use super::compact::Compacting;
 use crate::checkpoint::{self, CheckpointRound};
 use crate::error::{Error, Kind, Result};
 use crate::log::file::{self, FileNo};
 use crate::manifest::{Manifest, ShardRef};
 use crate::pins::Dead;
+use crate::segment;
 
 /// The manifest in force, and the numbers that go on from it.
 pub(super) struct Ledger {
-    manifest: Manifest,
+    pub(super) manifest: Manifest,
     /// The newest checkpoint file that was started.
     last_round: u64,
+    pub(super) compacting: Compacting,
 }
 
 impl Ledger {
     pub(super) fn new(manifest: Manifest) -> Self {
-        Self { last_round: manifest.last_checkpoint, manifest }
+        let compacting = Compacting::new(manifest.last_segment);
+        Self { last_round: manifest.last_checkpoint, manifest, compacting }
     }
 }
 
@@ -184,7 +189,7 @@ impl<T: Send> Store<T> {
     }
 
     /// Makes a manifest the one in force.
-    fn adopt(&self, ledger: &mut Ledger, manifest: Manifest) -> Result<()> {
+    pub(super) fn adopt(&self, ledger: &mut Ledger, manifest: Manifest) -> Result<()> {
         manifest.store(&*self.disk).map_err(|error| match error.kind {
             Kind::Full => error,
             // Either manifest may be the one that a restart finds, so nothing may go on.
@@ -206,13 +211,17 @@ impl<T: Send> Store<T> {
         }
     }
 
-    fn remove_free(&self) -> Result<bool> {
+    pub(super) fn remove_free(&self) -> Result<bool> {
         let free = self.pins.take_free();
         for dead in &free {
             match dead {
                 Dead::File(no) => {
                     self.location.drop_file(*no);
                     self.remove(&file::path(*no))?;
+                }
+                Dead::Segment(no) => {
+                    self.location.drop_segment(*no);
+                    self.remove(&segment::path(*no))?;
                 }
                 Dead::Stream(stream) => self.location.forget(*stream),
             }
@@ -221,6 +230,6 @@ impl<T: Send> Store<T> {
     }
 
     fn remove(&self, path: &str) -> Result<()> {
-        self.disk.remove(path).map_err(|e| Error::io(path, "removing a log file", e))
+        self.disk.remove(path).map_err(|e| Error::io(path, "removing a file", e))
     }
 }

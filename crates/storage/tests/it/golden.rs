@@ -1,28 +1,31 @@
 //! Every byte format that was ever shipped still opens, and newer ones are left alone.
 //!
 //! `GOLDEN=write cargo test -p headwater-storage golden` writes the directory of the current
-//! version; one that was shipped is never written again.
+//! version; one that was shipped is never written again. Version 1 has no segments.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use headwater_core::ids::{BlobId, Lsn, Offset, ShardNo, Timestamp};
-use headwater_storage::{Disk, Entry, Error, Kind, MemDisk, Options};
+use headwater_storage::{Disk, Entry, Error, Kind, MemDisk, Need, Options};
 
 use crate::support::*;
 
-const DIRS: [&str; 4] = ["log", "checkpoint", "blob", "cut"];
+const DIRS: [&str; 5] = ["log", "segment", "checkpoint", "blob", "cut"];
 
-fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
+fn path(version: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/v{version}"))
 }
 
 fn options() -> Options {
-    Options { log_file_bytes: 1_200, ..small() }
+    let (compact_bytes, long_run_bytes) = (500, 400);
+    Options { log_file_bytes: 1_200, ring_bytes: 0, compact_bytes, long_run_bytes, ..small() }
 }
 
-/// A sealed log below a checkpoint, a log that crashed, and a blob.
-fn example() -> (MemDisk, Model) {
+/// A sealed log below a checkpoint, a log that crashed, and a blob; since version 2 there are
+/// segments in place of the older log files.
+fn example(version: u32) -> (MemDisk, Model) {
     let disk = MemDisk::new();
     let mut model = Model::default();
     for log_id in 1..3 {
@@ -47,18 +50,34 @@ fn example() -> (MemDisk, Model) {
             }
             store.finish_checkpoint(round).unwrap();
             store.seal(Timestamp(3_000)).unwrap();
+        } else if version > 1 {
+            regroup(&store);
+            append(&store, &mut model, stream(0, 1), &[message(77, 20)]);
         }
     }
     (disk, model)
 }
 
-fn load() -> MemDisk {
+/// A checkpoint of everything, and segments for what lies below it.
+fn regroup(store: &TestStore) {
+    let mut round = store.begin_checkpoint().unwrap();
+    for shard in [0, 1, 2, 9] {
+        round.add(ShardNo(shard), store.durable(), &[shard; 5]).unwrap();
+    }
+    store.finish_checkpoint(round).unwrap();
+    let all = |_, start, _| Need { from: Some(start), older: true };
+    while store.compact(&all).unwrap() {}
+    upkeep(store);
+}
+
+fn load(version: u32) -> MemDisk {
     let disk = MemDisk::new();
-    for dir in ["", "log", "checkpoint", "blob", "cut"] {
+    let path = path(version);
+    for dir in ["", "log", "segment", "checkpoint", "blob", "cut"] {
+        let Ok(entries) = fs::read_dir(path.join(dir)) else { continue };
         disk.create_dir(dir).unwrap();
-        let Ok(entries) = fs::read_dir(path().join(dir)) else { continue };
         for entry in entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
-            let name = entry.strip_prefix(path()).unwrap().to_str().unwrap().to_owned();
+            let name = entry.strip_prefix(&path).unwrap().to_str().unwrap().to_owned();
             disk.create(&name).unwrap().write_at(&fs::read(&entry).unwrap(), 0).unwrap();
         }
     }
@@ -67,9 +86,7 @@ fn load() -> MemDisk {
 
 #[test]
 fn version_1_opens() {
-    let (disk, (_, model)) = (load(), example());
-    let (store, recorder) = open_with(&disk, 3, options()).unwrap();
-    assert_eq!(store.directory_id(), DIRECTORY);
+    let (store, recorder) = opens(1);
     assert_eq!(store.durable(), Lsn(14));
     let images: Vec<_> =
         recorder.images.iter().map(|(shard, _, image)| (shard.0, &image[..])).collect();
@@ -78,30 +95,49 @@ fn version_1_opens() {
         recorder.entries.iter().map(|(lsn, shard, ..)| (lsn.0, shard.0)).collect();
     let expected = [(7, 9), (8, 0), (9, 1), (10, 0), (11, 1), (12, 0), (13, 1), (14, 9), (14, 2)];
     assert_eq!(entries, expected);
+}
+
+#[test]
+fn version_2_opens() {
+    let (store, recorder) = opens(2);
+    assert_eq!(store.durable(), Lsn(15));
+    let images: Vec<_> = recorder.images.iter().map(|(shard, ..)| shard.0).collect();
+    assert_eq!(images, [0, 1, 2, 9]);
+    let entries: Vec<_> =
+        recorder.entries.iter().map(|(lsn, shard, ..)| (lsn.0, shard.0)).collect();
+    assert_eq!(entries, [(15, 0)]);
+    assert!(!load(2).list("segment").unwrap().is_empty());
+}
+
+fn opens(version: u32) -> (Arc<TestStore>, Recorder) {
+    let (disk, (_, model)) = (load(version), example(version));
+    let (store, recorder) = open_with(&disk, 3, options()).unwrap();
+    assert_eq!(store.directory_id(), DIRECTORY);
     check_all(&store, &model).unwrap();
     for id in model.streams.keys() {
         check_boundaries(&store, &model, *id);
     }
     let blob = store.blobs().open(BlobId(0xb10b)).unwrap();
     assert_eq!(blob.read(0, 100).unwrap(), &b"a snapshot"[..]);
+    (store, recorder)
 }
 
 #[test]
-fn the_writer_still_writes_version_1() {
-    let written = example().0.contents();
+fn the_writer_still_writes_version_2() {
+    let written = example(2).0.contents();
     if std::env::var("GOLDEN").is_ok_and(|value| value == "write") {
         for dir in DIRS {
-            fs::create_dir_all(path().join(dir)).unwrap();
+            fs::create_dir_all(path(2).join(dir)).unwrap();
         }
         for (name, bytes) in &written {
-            fs::write(path().join(name), bytes).unwrap();
+            fs::write(path(2).join(name), bytes).unwrap();
         }
     }
-    for ((name, golden), (other, bytes)) in load().contents().iter().zip(&written) {
+    for ((name, golden), (other, bytes)) in load(2).contents().iter().zip(&written) {
         assert_eq!(name, other);
         assert!(golden == bytes, "{name} is written differently");
     }
-    assert_eq!(load().contents().len(), written.len());
+    assert_eq!(load(2).contents().len(), written.len());
 }
 
 /// Changes one byte; the checksum over the `covered` bytes that end just before the last four is
@@ -129,13 +165,14 @@ fn refused(disk: &MemDisk) -> Error {
 
 #[test]
 fn a_newer_version_is_refused_and_left_untouched() {
-    let golden = load();
+    let golden = load(2);
+    let newest = format!("log/{}", golden.list("log").unwrap().last().unwrap());
     let versions = golden.contents().into_iter().filter_map(|(name, bytes)| {
         let dir = name.split('/').next().unwrap().to_owned();
         match dir.as_str() {
             "MANIFEST" | "checkpoint" => Some((name, 8, None)),
-            // Files of the first log lie below the checkpoint and are not read.
-            "log" if &*name > "log/0000000003.log" => Some((name, 8, None)),
+            // Files below the checkpoint are not read.
+            "log" if name == *newest => Some((name, 8, None)),
             _ => None,
         }
         .map(|change| (change, bytes))
@@ -147,16 +184,19 @@ fn a_newer_version_is_refused_and_left_untouched() {
         assert_eq!(refused(&disk).kind, Kind::Format, "{name}");
         kinds += 1;
     }
-    assert!(kinds >= 4, "manifest, checkpoint and log files were tried");
-    let footer = golden.copy();
+    assert!(kinds >= 3, "manifest, checkpoint and log files were tried");
+    let footer = load(1);
     let name = "log/0000000004.log";
     let len = footer.open(name).unwrap().len().unwrap();
     change(&footer, name, len - 96 + 8, Some(92));
     assert_eq!(refused(&footer).kind, Kind::Format);
+    let segment = format!("segment/{}", golden.list("segment").unwrap()[0]);
+    let len = golden.open(&segment).unwrap().len().unwrap();
+    change(&golden, &segment, len - 56 + 8, Some(52));
     let blob = format!("blob/{}", BlobId(0xb10b));
     change(&golden, &blob, 8, None);
     let (store, _) = open_with(&golden, 3, options()).unwrap();
     assert_eq!(store.blobs().open(BlobId(0xb10b)).err().unwrap().kind, Kind::Format);
-    let tail = Offset(10);
-    assert!(store.read(stream(2, 2), None, Offset(0), tail).next().unwrap().is_some());
+    let error = store.read(stream(0, 1), None, Offset(0), Offset(10)).next().unwrap_err();
+    assert_eq!(error.kind, Kind::Format);
 }

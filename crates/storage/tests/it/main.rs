@@ -4,6 +4,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "test data is small")]
 
 mod blobs;
+mod compact;
 mod crash;
 mod crash_disk;
 mod damage;
