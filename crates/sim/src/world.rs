@@ -95,6 +95,8 @@ pub const SOMETIMES: [&str; 36] = [
     "live reader kept a stream",
     "live reader woken",
     "log file reclaimed",
+    "segment replaced",
+    "segment written",
     "power cut",
     "purged in the background",
     "read across other work",
