@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::address::BaseUrl;
 use crate::units::Span;
 use crate::{
-    append, attrs, bootstrap, bucket, close, create, delete, dev, fork, head, ls, read, retain,
-    serve, snapshot, tail,
+    append, attrs, bench, bootstrap, bucket, close, create, delete, dev, fork, head, ls, read,
+    retain, serve, snapshot, tail,
 };
 
 /// Durable streams over plain HTTP: one binary that serves them and uses them.
@@ -48,6 +48,7 @@ pub(crate) enum Verb {
     Retain(retain::Args),
     Bootstrap(bootstrap::Args),
     Attrs(attrs::Args),
+    Bench(bench::Args),
 }
 
 /// Which server to talk to, and how. Part of every verb that is a client.

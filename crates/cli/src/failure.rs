@@ -9,6 +9,7 @@ use serde_json::Value;
 use ureq::http::StatusCode;
 
 use crate::hint::{self, Subject};
+use crate::interrupt::EXIT_INTERRUPTED;
 use crate::screen::{Paint, Screen, printable, say};
 
 /// The result of a verb.
@@ -33,6 +34,8 @@ pub(crate) enum Exit {
 pub(crate) enum Failure {
     /// The reader of our output has seen enough: no failure at all.
     BrokenPipe,
+    /// The person wanted the end, and knows why it came.
+    Interrupted,
     /// Everything else. Boxed, since it is rare and large.
     Reported(Box<Report>),
 }
@@ -121,14 +124,17 @@ impl Failure {
     pub(crate) fn reason(&self) -> &str {
         match self {
             Self::BrokenPipe => "broken pipe",
+            Self::Interrupted => "interrupted",
             Self::Reported(report) => report.causes.last().unwrap_or(&report.what),
         }
     }
 
     /// Tells it on stderr. Returns how to exit.
     pub(crate) fn report(&self, screen: Screen) -> ExitCode {
-        let Self::Reported(report) = self else {
-            return ExitCode::SUCCESS;
+        let report = match self {
+            Self::BrokenPipe => return ExitCode::SUCCESS,
+            Self::Interrupted => return ExitCode::from(EXIT_INTERRUPTED),
+            Self::Reported(report) => report,
         };
         say(format_args!("{} {}", screen.paint_stderr(Paint::Error, "error:"), report.what));
         for cause in &report.causes {
@@ -191,7 +197,7 @@ mod tests {
     fn report(failure: Failure) -> Report {
         match failure {
             Failure::Reported(report) => *report,
-            Failure::BrokenPipe => panic!("a report"),
+            Failure::BrokenPipe | Failure::Interrupted => panic!("a report"),
         }
     }
 

@@ -8,6 +8,7 @@ mod address;
 mod append;
 mod args;
 mod attrs;
+mod bench;
 mod bootstrap;
 mod bucket;
 mod client;
@@ -72,5 +73,6 @@ fn run(verb: Verb, screen: Screen) -> Outcome {
         Verb::Retain(args) => retain::run(&args, screen),
         Verb::Bootstrap(args) => bootstrap::run(&args),
         Verb::Attrs(args) => attrs::run(args),
+        Verb::Bench(args) => bench::run(args, screen),
     }
 }
