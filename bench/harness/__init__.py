@@ -1,0 +1,1 @@
+"""Measures Headwater and its rivals on the same work, in turn."""
