@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+from .quiet import Moment, wait_until_quiet
 from .servers import NotThere, running
 
 #: Beyond the measured seconds: creating streams, filling them, waiting for what is late.
@@ -41,7 +42,7 @@ def measure(installation, work, name, options, folder):
             # Its data directory goes with the server: nothing needs to be deleted over HTTP.
             command = [str(installation.headwater), "bench", *arguments_of(work, options), "--url", url]
             command += ["--pid", str(process.pid), "--keep", "--json"]
-            figures = _figures(command, work.takes_seconds and options.seconds or 0)
+            figures = _figures(command, options.seconds if work.takes_seconds else 0)
             if process.poll() is not None:
                 return {"error": f"the server ended with {process.returncode}"}
             return figures
@@ -53,7 +54,7 @@ def _figures(command, seconds):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("STREAM_")}
     limit = seconds * 12 + OVERHEAD_SECONDS_MAX
     try:
-        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=limit, env=environment)
+        run = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=environment, check=False)
     except subprocess.TimeoutExpired:
         return {"error": f"no result within {limit:g} s"}
     if run.returncode != 0:
@@ -68,7 +69,10 @@ def measure_all(installation, works, servers, options, folder, results):
     lines = []
     for step, (number, work, name) in enumerate(plan, 1):
         print(f"[{step}/{len(plan)}] round {number + 1}, {work.name}, {name} … ", end="", file=sys.stderr, flush=True)
+        wait_until_quiet(options.wait)
+        before = Moment.now()
         figures = measure(installation, work, name, options, folder)
+        figures["others_cores"] = round(Moment.now().cores_of_others_since(before), 2)
         head = work.figures[0]
         print(figures.get("error") or f"{head} {figures.get(head)}", file=sys.stderr)
         line = {"round": number, "name": work.name, "server": name, "figures": figures}

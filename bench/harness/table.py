@@ -31,6 +31,9 @@ UNITS = {
     "descriptors": "open files",
 }
 
+#: From here on other work on the machine is told beside the figures that it may have changed.
+OTHERS_CORES_MAX = 0.3
+
 
 class Medians:
     """The median of each figure over the rounds, by work and server."""
@@ -70,9 +73,15 @@ def _introduction(options, machine):
     rounds = f"{options.rounds} round{'s' if options.rounds != 1 else ''}"
     return f"""# Benchmarks
 
-Written by `{options.command}`, which builds or installs every server, measures all of them on the same
-work in turn, and writes this page. Client and servers share one machine, so that server CPU per
-operation is often the sharper figure than throughput. Compare figures within one page only.
+Written by this command, which builds or installs every server, measures all of them on the same work in
+turn, and writes this page:
+
+```sh
+{options.command}
+```
+
+Client and servers share one machine, so that server CPU per operation is often the sharper figure than
+throughput. Compare figures within one page only.
 
 - Machine: {machine}
 - Date: {options.date}, Headwater {options.revision}
@@ -135,6 +144,10 @@ def _section(work, medians, options):
         lines.append("| " + " | ".join([name, *cells]) + " |")
         notes += [f"- {name}: {error}" for error in medians.errors(work.name, name)]
     lines.append("")
+    others = [medians.figure(work.name, name, "others_cores") for name in names]
+    busiest = max((cores for cores in others if cores is not None), default=0)
+    if busiest >= OTHERS_CORES_MAX:
+        lines += [f"Not a quiet machine: other processes used up to {busiest:.1f} cores meanwhile.", ""]
     if notes:
         lines += ["What failed:", "", *notes, ""]
     return "\n".join(lines)

@@ -1,9 +1,9 @@
 //! `headwater bench`: how fast a server is, measured from outside.
 //!
-//! One file per work: its arguments, what it does and what it tells. What the works share: [`session`]
+//! One file per work: its arguments, what it does and what it tells. What they share: [`session`]
 //! (streams, workers, Ctrl-C), [`tally`] and [`latency`] (what became of requests), [`meter`] (what
-//! the server used), [`connection`] over [`wire`] (HTTP that costs next to nothing, since client and
-//! server often share a machine), and [`report`]. All of it runs on one thread.
+//! the server used), [`connection`] over [`wire`] (HTTP that costs next to nothing, since client
+//! and server often share a machine), and [`report`]. All of it runs on one thread.
 
 #![expect(clippy::cast_precision_loss, reason = "figures for people have three digits")]
 

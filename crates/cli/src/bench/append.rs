@@ -1,4 +1,4 @@
-//! `headwater bench append`: how many appends a server takes when it is asked for more all the time.
+//! `headwater bench append`: how many appends a server takes when there are always more.
 
 use std::rc::Rc;
 

@@ -145,10 +145,9 @@ async fn start_readers(
                 let read = read_whole(&target, &path, &mut worker.connection, count).await;
                 let mut tally = worker.tally.borrow_mut();
                 match read {
-                    Ok(whole) if whole.bytes == stored => tally.succeeded(begun.elapsed(), 0),
-                    Ok(whole) => {
-                        let got = whole.bytes;
-                        tally.failed(format_args!("{got} bytes of {stored} were read"));
+                    Ok(bytes) if bytes == stored => tally.succeeded(begun.elapsed(), 0),
+                    Ok(bytes) => {
+                        tally.failed(format_args!("{bytes} bytes of {stored} were read"));
                     }
                     Err(error) => return tally.failed(error),
                 }

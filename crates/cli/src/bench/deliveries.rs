@@ -1,8 +1,8 @@
 //! What one reader was delivered: which messages, how often, how late.
 //!
 //! Every message of a fan-out carries a mark, `@` sequence number `.` time `@`, both as 16
-//! hexadecimal digits. A reader looks for marks in the `data:` lines of its SSE answer, whatever the
-//! server puts around them, and for the offset to go on from in its control events.
+//! hexadecimal digits. A reader looks for marks in the `data:` lines of its SSE answer, whatever
+//! the server puts around them, and for the offset to go on from in its control events.
 
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ impl Deliveries {
         self.offset.as_deref().unwrap_or("-1")
     }
 
-    /// How many of the first `written` messages have come.
+    /// How many different messages have come.
     pub(crate) fn distinct(&self) -> u64 {
         self.distinct
     }

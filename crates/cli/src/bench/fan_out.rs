@@ -79,6 +79,7 @@ const AROUND_BYTES: usize = 8;
 
 pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure> {
     Session::make_room(args.readers)?;
+    let padding = args.padding()?;
     let stream = session.create(1, Content::Json.media_type()).await?.start;
     let tally = Tally::shared();
     let far = Instant::now() + Duration::from_hours(24);
@@ -97,7 +98,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure
     scene.from.set(window.from);
     let written = Rc::new(Written::default());
     let mut writer = JoinSet::new();
-    writer.spawn_local(Rc::clone(&written).write(Rc::clone(&scene), args.writing(window)));
+    writer.spawn_local(Rc::clone(&written).write(Rc::clone(&scene), args.writing(padding, window)));
     let _bar = Progress::timed("fan-out", window, &tally);
 
     session.wait_until(window.from).await;
@@ -147,13 +148,20 @@ async fn start_readers(session: &Session, scene: &Rc<Scene>) -> Result<JoinSet<(
 }
 
 impl Args {
-    fn writing(&self, window: Window) -> Writing {
+    /// What a message has besides its mark.
+    fn padding(&self) -> Result<usize, Failure> {
+        let smallest = MARK_BYTES + AROUND_BYTES;
         let size = usize::try_from(self.size.0).unwrap_or(usize::MAX);
-        Writing {
-            interval: Duration::from_secs_f64(1.0 / self.rate),
-            padding: size.saturating_sub(MARK_BYTES + AROUND_BYTES),
-            until: window.until,
-        }
+        size.checked_sub(smallest).ok_or_else(|| {
+            let what = format!("--size {size} is too small: a message tells its number and time");
+            let hint = format!("messages have at least {smallest} bytes");
+            Failure::new(Exit::Usage, what).hint(hint)
+        })
+    }
+
+    fn writing(&self, padding: usize, window: Window) -> Writing {
+        let interval = Duration::from_secs_f64(1.0 / self.rate);
+        Writing { interval, padding, until: window.until }
     }
 }
 

@@ -41,7 +41,7 @@ Examples:
 /// What a server does after the last answer belongs to what the streams cost.
 const SETTLING: Duration = Duration::from_secs(1);
 const CREATING_CONNECTIONS: usize = 64;
-/// Readers that connect at the same time.
+/// An idle reader gets the head of an answer and then next to nothing.
 const READER_BUFFER: usize = 1024;
 
 pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure> {
@@ -71,9 +71,8 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure
     report.number("bytes_per_reader", growth(with_streams, with_readers, connected), 0);
     report.add("descriptors_with_readers", with_readers.descriptors);
     report.number("server_rss_with_readers_mb", Some(with_readers.resident_bytes as f64 / 1e6), 1);
-    let cpu = with_readers;
     settle(session).await;
-    let idle = server_usage(pid)?.cpu.saturating_sub(cpu.cpu).as_secs_f64();
+    let idle = server_usage(pid)?.cpu.saturating_sub(with_readers.cpu).as_secs_f64();
     report.number("server_cores_idle", per_second(idle, SETTLING), 3);
     drop(readers);
     Ok(report)

@@ -19,8 +19,8 @@ use crate::units::Size;
 
 /// Measure replaying many small streams.
 ///
-/// Fills JSON streams with small messages, a few hundred in a request, then reads each of them once
-/// from its beginning until it is up to date.
+/// Fills JSON streams with small messages, a few hundred in a request, then reads each of them from
+/// its beginning until it is up to date.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -35,6 +35,10 @@ pub(crate) struct Args {
     /// Size of a message.
     #[arg(long, value_name = "SIZE", default_value_t = Size(100))]
     size: Size,
+
+    /// Times that each stream is read.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one)]
+    rounds: usize,
 
     /// Connections that read.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
@@ -69,7 +73,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure
     // Each message has a separator or a bracket beside it.
     let expected = (args.messages * (size + 1)) as u64;
     let workers = start_readers(&args, session, streams.start, expected, &tally).await?;
-    let bar = Progress::counting("replay", args.streams as u64, &tally);
+    let bar = Progress::counting("replay", (args.streams * args.rounds) as u64, &tally);
     session.finish(workers, None).await;
     let elapsed = begun.elapsed();
     drop(bar);
@@ -81,6 +85,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure
     report.add("streams", args.streams);
     report.add("messages", args.messages);
     report.add("size", size);
+    report.add("rounds", args.rounds);
     report.add("connections", args.connections);
     report.number("write_messages_per_s", per_second(messages, filled), 0);
     report.number("seconds", Some(elapsed.as_secs_f64()), 3);
@@ -122,35 +127,28 @@ async fn start_readers(
     expected: u64,
     tally: &SharedTally,
 ) -> Result<JoinSet<()>, Failure> {
-    let (next, end) = (Rc::new(Cell::new(first)), first + args.streams);
+    let (next, streams, reads) = (Rc::new(Cell::new(0)), args.streams, args.streams * args.rounds);
     let mut workers = JoinSet::new();
     for _ in 0..args.connections.min(args.streams) {
         let mut worker = session.worker_with_buffer(tally, LARGE_BUFFER).await?;
         let (target, next) = (Rc::clone(&session.target), Rc::clone(&next));
         workers.spawn_local(async move {
-            while next.get() < end {
-                let stream = target.stream(next.replace(next.get() + 1));
+            while next.get() < reads {
+                let stream = target.stream(first + next.replace(next.get() + 1) % streams);
                 let begun = Instant::now();
                 let read = read_whole(&target, &stream, &mut worker.connection, |_| {}).await;
                 let took = begun.elapsed();
-                let result = match read {
-                    Ok(whole) if whole.bytes >= expected => {
-                        worker.tally.borrow_mut().succeeded(took, whole.bytes);
-                        Ok(())
+                let mut tally = worker.tally.borrow_mut();
+                match read {
+                    Ok(bytes) if bytes >= expected => {
+                        tally.succeeded(took, bytes);
                     }
-                    Ok(whole) => {
-                        let got = whole.bytes;
-                        let what = format!("{got} bytes were read, at least {expected} expected");
-                        worker.tally.borrow_mut().failed(what);
-                        Ok(())
+                    Ok(bytes) => {
+                        let what = format!("{bytes} bytes were read, at least {expected} expected");
+                        tally.failed(what);
                     }
-                    Err(error) => {
-                        worker.tally.borrow_mut().failed(error);
-                        worker.connection.reopen().await
-                    }
-                };
-                if result.is_err() {
-                    return;
+                    // The rest of the answer may still be on the connection.
+                    Err(error) => return tally.failed(error),
                 }
             }
         });

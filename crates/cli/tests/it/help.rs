@@ -2,7 +2,7 @@
 
 use crate::support::run;
 
-const VERBS: [&[&str]; 24] = [
+const VERBS: [&[&str]; 34] = [
     &["serve"],
     &["dev"],
     &["bucket"],
@@ -27,6 +27,16 @@ const VERBS: [&[&str]; 24] = [
     &["bootstrap"],
     &["attrs", "get"],
     &["attrs", "set"],
+    &["bench"],
+    &["bench", "append"],
+    &["bench", "open-loop"],
+    &["bench", "fan-out"],
+    &["bench", "catch-up"],
+    &["bench", "replay"],
+    &["bench", "create"],
+    &["bench", "bootstrap"],
+    &["bench", "idle"],
+    &["bench", "snapshots"],
 ];
 
 const DOCUMENTATION: &str = include_str!("../../../../docs/cli.md");

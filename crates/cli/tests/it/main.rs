@@ -1,5 +1,6 @@
 //! The binary from outside: what it prints, where, and how it exits.
 
+mod bench;
 mod fake;
 mod follow;
 mod help;

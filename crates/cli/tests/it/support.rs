@@ -114,6 +114,11 @@ impl Server {
         command
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Runs a client verb to its end.
     pub(crate) fn run(&self, args: &[&str]) -> Run {
         finish(&mut self.client(args))
