@@ -52,6 +52,11 @@ pub trait Disk: Send + Sync {
 pub trait DiskFile: Send + Sync {
     /// Reads into `buf` from `position`; fewer bytes than asked for only at the end of the file.
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize>;
+    /// The same, but only as far as it takes no wait for the medium: `None` when it would, or when
+    /// nobody can tell.
+    fn read_now(&self, _buf: &mut [u8], _position: u64) -> io::Result<Option<usize>> {
+        Ok(None)
+    }
     /// Writes all of `bytes` at `position`, growing the file when needed.
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<()>;
     /// Sets the length to `len` and makes sure that no write below it can run out of room. New

@@ -18,6 +18,8 @@ pub enum Kind {
     Locked,
     /// Written by a newer or unknown format version; left untouched.
     Format,
+    /// It would take a wait for the disk, which was not wanted: ask again where that is fine.
+    WouldWait,
 }
 
 /// Where it went wrong.
@@ -59,6 +61,11 @@ impl Error {
     /// There is no room for what was asked.
     pub(crate) fn full(detail: impl Into<String>) -> Self {
         Self::at(Kind::Full, "", None, detail)
+    }
+
+    /// A read that has to wait for the disk was asked not to.
+    pub(crate) fn would_wait() -> Self {
+        Self::at(Kind::WouldWait, "", None, "the read would wait for the disk")
     }
 
     /// A call on a store that has stopped, because it was sealed or because a commit failed.

@@ -8,6 +8,7 @@
 //! get out) and `log/recover.rs` (what a crash leaves).
 
 mod blob;
+mod buffers;
 mod checkpoint;
 mod codec;
 mod disk;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use headwater_core::ids::{Lsn, SHARD_COUNT, StreamId};
 use parking_lot::{Mutex, RwLock};
 
+use crate::buffers::Buffers;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Error, Result};
 use crate::hash::IdHash;
@@ -21,7 +22,7 @@ use crate::log::footer::{self, Item, Run, Runs, Summary, Table};
 use crate::log::group::Placed;
 use crate::lru::Lru;
 use crate::segment::{self, BlockItem, Directory, Page, Segment, SegmentNo};
-pub(crate) use lookup::{Key, Layout, Limit, Spot};
+pub(crate) use lookup::{Key, Layout, Limit, Spot, Wait};
 
 /// A place on the way along a stream: what log file `file_no` holds of it, or the segment that
 /// stands for that file.
@@ -48,6 +49,7 @@ pub(crate) struct Location {
     index: RwLock<Index>,
     footers: Mutex<Lru<CacheKey, Cached>>,
     handles: Mutex<Lru<HandleKey, Arc<dyn DiskFile>>>,
+    buffers: Arc<Buffers>,
 }
 
 /// The newest file of each stream, by shard.
@@ -135,6 +137,7 @@ impl Location {
             index: RwLock::new(index),
             footers: Mutex::new(Lru::new(footer_cache_bytes)),
             handles: Mutex::new(Lru::new(open_files_max as u64)),
+            buffers: Arc::default(),
         }
     }
 

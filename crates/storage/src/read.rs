@@ -6,6 +6,7 @@
 mod shelf;
 mod walk;
 
+use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use bytes::{Bytes, BytesMut};
 use headwater_core::ids::{Lineage, Offset, Record, StreamId};
 
 use crate::codec::{CHUNK_BYTES, chunk_crcs};
-use crate::error::{Error, Result};
-use crate::location::{Key, Layout, Limit, Spot, Stop};
+use crate::error::{Error, Kind, Result};
+use crate::location::{Key, Layout, Limit, Spot, Stop, Wait};
 use crate::log::group::Head;
 use crate::pins::Pin;
 pub use shelf::Extent;
@@ -91,6 +92,9 @@ pub struct Reader {
     lookahead: usize,
     /// A large one that is read in parts.
     open: Option<OpenEntry>,
+    /// What was read together with the chunk before.
+    ready: VecDeque<Chunk>,
+    wait: Wait,
 }
 
 struct OpenEntry {
@@ -117,8 +121,7 @@ impl Reader {
             |piece: Piece| Piece { from: piece.from.max(from), to: piece.to.min(to), ..piece };
         let pieces = pieces(stream, lineage).map(cut).filter(|piece| piece.from < piece.to);
         let pieces = pieces.collect();
-        let (path, spots) = (Vec::new(), Vec::new());
-        Self { shelf, _pin: Some(pin), pieces, path, spots, lookahead: SPOTS_MIN, open: None }
+        Self::new_at(shelf, Some(pin), pieces, Vec::new())
     }
 
     /// Reads a range of one stream that is known to lie at the stops of `path`, the newest first.
@@ -130,8 +133,21 @@ impl Reader {
         [from, to]: [Offset; 2],
     ) -> Self {
         let pieces = if from < to { vec![Piece { stream, from, to }] } else { Vec::new() };
-        let spots = Vec::new();
-        Self { shelf, _pin: None, pieces, path, spots, lookahead: SPOTS_MIN, open: None }
+        Self::new_at(shelf, None, pieces, path)
+    }
+
+    fn new_at(shelf: Arc<Shelf>, pin: Option<Pin>, pieces: Vec<Piece>, path: Vec<Stop>) -> Self {
+        Self {
+            shelf,
+            _pin: pin,
+            pieces,
+            path,
+            spots: Vec::new(),
+            lookahead: SPOTS_MIN,
+            open: None,
+            ready: VecDeque::new(),
+            wait: Wait::Fine,
+        }
     }
 
     /// The next bytes, or nothing at the end of the range.
@@ -142,9 +158,13 @@ impl Reader {
     #[expect(clippy::should_implement_trait, reason = "a failed call does not end the range")]
     pub fn next(&mut self) -> Result<Option<Chunk>> {
         let Some(piece) = self.pieces.last().copied() else { return Ok(None) };
-        let chunk = match self.open.take() {
-            Some(open) => self.continue_entry(open, piece),
-            None => self.next_entry(piece),
+        let chunk = match (self.ready.pop_front(), self.open.take()) {
+            (Some(chunk), open) => {
+                self.open = open;
+                Ok(chunk)
+            }
+            (None, Some(open)) => self.continue_entry(open, piece),
+            (None, None) => self.next_entry(piece),
         };
         let end = chunk.as_ref().map(|chunk| chunk.offset.plus(chunk.bytes.len() as u64));
         match (end, self.pieces.last_mut()) {
@@ -154,14 +174,43 @@ impl Reader {
                     self.pieces.pop();
                 }
                 (self.path, self.spots, self.open) = (Vec::new(), Vec::new(), None);
+                self.ready.clear();
             }
         }
         chunk.map(Some)
     }
 
+    /// Whether the whole range was read.
+    pub fn is_at_end(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// The next bytes if they are to be had without waiting for the disk: what lies in memory, or
+    /// in the operating system's cache and was already looked up. `None` means that [`Reader::next`]
+    /// has to be asked, where waiting is fine.
+    ///
+    /// # Errors
+    /// As [`Reader::next`].
+    pub fn next_now(&mut self) -> Result<Option<Chunk>> {
+        let looked_up = !self.ready.is_empty() || self.open.is_some() || !self.spots.is_empty();
+        if !looked_up && !self.is_hot() {
+            return Ok(None);
+        }
+        self.wait = Wait::No;
+        let next = self.next();
+        self.wait = Wait::Fine;
+        match next {
+            Err(error) if error.kind == Kind::WouldWait => Ok(None),
+            next => next,
+        }
+    }
+
     /// Whether `next` will be served from memory.
     pub fn is_hot(&self) -> bool {
         let Some(piece) = self.pieces.last() else { return true };
+        if !self.ready.is_empty() {
+            return true;
+        }
         if self.open.is_some() {
             return false;
         }
@@ -251,15 +300,30 @@ impl Reader {
             window.push(next);
             self.spots.pop();
         }
-        let bytes =
-            Bytes::from(self.shelf.location.read(first.stop, start, narrow(end - start))?);
-        let mut chunks = Vec::with_capacity(window.len());
+        let len = narrow(end - start);
+        let bytes = self.shelf.location.read(first.stop, start, len, self.wait)?;
+        let mut small = Vec::new();
+        let mut small_bytes = 0;
         for spot in &window {
             let (at, entry_end) = entry_range(spot);
             let bytes = bytes.slice(narrow(at - start)..narrow(entry_end - start));
-            chunks.push(entry_chunk(spot, &bytes, piece, Trust::Disk)?);
+            let chunk = entry_chunk(spot, &bytes, piece, Trust::Disk)?;
+            let is_small = chunk.bytes.len() <= SMALL_BYTES as usize;
+            if !small.is_empty() && (!is_small || small_bytes >= JOINED_BYTES_MAX) {
+                self.ready.push_back(join(std::mem::take(&mut small)));
+                small_bytes = 0;
+            }
+            if is_small {
+                small_bytes += chunk.bytes.len();
+                small.push(chunk);
+            } else {
+                self.ready.push_back(chunk);
+            }
         }
-        Ok(join(chunks))
+        if !small.is_empty() {
+            self.ready.push_back(join(small));
+        }
+        Ok(self.ready.pop_front().expect("a window holds at least one entry"))
     }
 
     /// Reads `first` and the blocks behind it, whose bytes and whose heads each lie side by side.
@@ -279,9 +343,9 @@ impl Reader {
         let (last_head_at, last_head_len, _) = block_range(&last);
         let heads_len = narrow((last_head_at + last_head_len).saturating_sub(heads_at));
         let location = &self.shelf.location;
-        let heads = Bytes::from(location.read(first.stop, heads_at, heads_len)?);
+        let heads = location.read(first.stop, heads_at, heads_len, self.wait)?;
         let len = narrow(between(first.offset, last.end));
-        let payload = Bytes::from(location.read(first.stop, payload_at, len)?);
+        let payload = location.read(first.stop, payload_at, len, self.wait)?;
         let mut ends = Vec::new();
         let mut record = None;
         for spot in &blocks {
@@ -304,7 +368,7 @@ impl Reader {
     }
 
     fn open_entry(&self, spot: Spot) -> Result<OpenEntry> {
-        let bytes = Bytes::from(self.shelf.read_head(&spot)?);
+        let bytes = self.shelf.read_head(&spot, self.wait)?;
         let head = parse_head(&spot, &bytes)?;
         let mut walk = Walk::new(&head, &bytes);
         let message_end = walk.next_end().unwrap_or(0);
@@ -329,12 +393,12 @@ impl Reader {
         let small = |value| usize::try_from(value).expect("a window is small");
         let len = small(aligned_end - aligned);
         let at = open.payload_at + aligned;
-        let bytes = self.shelf.location.read(spot.stop, at, len)?;
+        let bytes = self.shelf.location.read(spot.stop, at, len, self.wait)?;
         let crcs = open.crcs.get(small(aligned / chunk) * 4..).unwrap_or_default();
         if !matches(&bytes, crcs) {
             return Err(damaged(&spot, aligned));
         }
-        let bytes = Bytes::from(bytes).slice(small(start - aligned)..small(end - aligned));
+        let bytes = bytes.slice(small(start - aligned)..small(end - aligned));
         let (record, ends) = open.messages(start, end);
         let offset = piece.from;
         if end < wanted {

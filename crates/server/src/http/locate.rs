@@ -206,8 +206,11 @@ impl App {
 
 /// The next chunk of a reader, and the reader to go on with.
 pub(super) async fn next(mut reader: Reader) -> Result<Option<(Chunk, Reader)>, Failure> {
-    if reader.is_hot() {
-        return Ok(reader.next()?.map(|chunk| (chunk, reader)));
+    if reader.is_at_end() {
+        return Ok(None);
+    }
+    if let Some(chunk) = reader.next_now()? {
+        return Ok(Some((chunk, reader)));
     }
     blocking(move || Ok(reader.next()?.map(|chunk| (chunk, reader)))).await
 }

@@ -187,6 +187,10 @@ impl DiskFile for MemFile {
         Ok(len)
     }
 
+    fn read_now(&self, buf: &mut [u8], position: u64) -> io::Result<Option<usize>> {
+        self.read_at(buf, position).map(Some)
+    }
+
     fn write_at(&self, new: &[u8], position: u64) -> io::Result<()> {
         let mut bytes = self.bytes.write();
         let start = to_usize(position)?;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::io::{ReadWriteFlags, preadv2};
 
 use super::{Disk, DiskFile};
 use crate::error::{Error, Kind, Place, Result};
@@ -140,6 +141,15 @@ impl DiskFile for OsFile {
             }
         }
         Ok(done)
+    }
+
+    fn read_now(&self, buf: &mut [u8], position: u64) -> io::Result<Option<usize>> {
+        let mut parts = [io::IoSliceMut::new(buf)];
+        match preadv2(&self.0, &mut parts, position, ReadWriteFlags::NOWAIT) {
+            Ok(read) => Ok(Some(read)),
+            // Also where the kernel or the file system does not know the flag.
+            Err(_would_wait) => Ok(None),
+        }
     }
 
     fn write_at(&self, bytes: &[u8], position: u64) -> io::Result<()> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use headwater_core::ids::{Offset, Record, StreamId};
 
 use super::{CacheKey, Cached, HandleKey, Index, Location, Stop};
@@ -52,6 +53,15 @@ pub(crate) struct Limit {
 
 impl Limit {
     const ONE: Self = Self { to: Offset(u64::MAX), count: 1 };
+}
+
+/// Whether a read may wait for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// It may.
+    Fine,
+    /// It fails with `WouldWait` instead.
+    No,
 }
 
 /// Where to look first while a dead file is still there.
@@ -279,19 +289,25 @@ impl Location {
     }
 
     /// Reads exactly `len` bytes at `stop`. Nothing is verified.
-    pub(crate) fn read(&self, stop: Stop, position: u64, len: usize) -> Result<Vec<u8>> {
+    pub(crate) fn read(&self, stop: Stop, position: u64, len: usize, wait: Wait) -> Result<Bytes> {
         let handle = match stop.segment {
             Some(no) => self.segment_handle(no)?,
             None => self.log_handle(stop.file_no)?,
         };
-        let mut bytes = vec![0; len];
-        let read = handle.read_at(&mut bytes, position);
-        let read = read.map_err(|e| Error::io(&stop.path(), "reading stream bytes", e))?;
-        if read < len {
-            let end = position + read as u64;
-            return Err(Error::corrupt(&stop.path(), end, "the file ends inside an entry"));
-        }
-        Ok(bytes)
+        self.buffers.read(len, |bytes| {
+            let read = match wait {
+                Wait::Fine => handle.read_at(bytes, position).map(Some),
+                Wait::No => handle.read_now(bytes, position),
+            };
+            match read.map_err(|e| Error::io(&stop.path(), "reading stream bytes", e))? {
+                Some(read) if read == len => Ok(()),
+                Some(read) if wait == Wait::Fine => {
+                    let end = position + read as u64;
+                    Err(Error::corrupt(&stop.path(), end, "the file ends inside an entry"))
+                }
+                _ => Err(Error::would_wait()),
+            }
+        })
     }
 
     fn log_handle(&self, no: FileNo) -> Result<Arc<dyn DiskFile>> {

@@ -8,7 +8,7 @@ use headwater_core::ids::{Lineage, Offset, Record, StreamId};
 use super::walk::Walk;
 use super::{between, damaged, nowhere, parse_head};
 use crate::error::{Error, Result};
-use crate::location::{Key, Layout, Location, Spot};
+use crate::location::{Key, Layout, Location, Spot, Wait};
 use crate::log::group::{HEAD_PREFIX_MAX, Head};
 use crate::ring::Ring;
 
@@ -197,7 +197,7 @@ impl Shelf {
             let head = parse_head(spot, &bytes)?;
             return Ok(Walk::new(&head, &bytes));
         }
-        let bytes = Bytes::from(self.read_head(spot)?);
+        let bytes = self.read_head(spot, Wait::Fine)?;
         let head = parse_head(spot, &bytes)?;
         Ok(Walk::new(&head, &bytes))
     }
@@ -219,17 +219,17 @@ impl Shelf {
     }
 
     /// The head of an entry's or a block's data, from its file.
-    pub(super) fn read_head(&self, spot: &Spot) -> Result<Vec<u8>> {
+    pub(super) fn read_head(&self, spot: &Spot, wait: Wait) -> Result<Bytes> {
         let (position, len) = match spot.layout {
             Layout::Entry { position, len } => {
                 let position = u64::from(position);
                 let guess = HEAD_PREFIX_MAX.min(len as usize);
-                let prefix = self.location.read(spot.stop, position, guess)?;
+                let prefix = self.location.read(spot.stop, position, guess, wait)?;
                 let head_len = Head::peek_len(&prefix).filter(|head_len| *head_len <= len as usize);
                 (position, head_len.ok_or_else(|| damaged(spot, 0))?)
             }
             Layout::Block { head_at, head_len, .. } => (head_at, head_len as usize),
         };
-        self.location.read(spot.stop, position, len)
+        self.location.read(spot.stop, position, len, wait)
     }
 }

@@ -181,7 +181,7 @@ impl<T: Send> Store<T> {
                 }
                 ledger.compacting.damaged.extend(found);
             }
-            Kind::Io | Kind::Locked => return Err(error),
+            Kind::Io | Kind::Locked | Kind::WouldWait => return Err(error),
         }
         Ok(true)
     }

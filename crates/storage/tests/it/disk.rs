@@ -71,6 +71,19 @@ fn bytes_are_where_they_were_written() {
 }
 
 #[test]
+fn a_read_that_must_not_wait_gives_the_same_bytes_or_none() {
+    on_every_disk("read-now", |disk| {
+        let file = disk.create("a").unwrap();
+        file.write_at(&[7; 10_000], 0).unwrap();
+        let mut buf = vec![0; 10_000];
+        if let Some(read) = file.read_now(&mut buf, 0).unwrap() {
+            assert!(buf[..read].iter().all(|byte| *byte == 7));
+            assert!(buf[read..].iter().all(|byte| *byte == 0));
+        }
+    });
+}
+
+#[test]
 fn a_read_is_short_only_at_the_end() {
     on_every_disk("read", |disk| {
         let file = disk.create("a").unwrap();

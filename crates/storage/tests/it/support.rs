@@ -166,10 +166,15 @@ pub(crate) fn upkeep(store: &TestStore) {
 
 pub(crate) fn chunks(reader: &mut Reader) -> Result<Vec<Chunk>, Error> {
     let mut chunks = Vec::new();
-    while let Some(chunk) = reader.next()? {
+    while !reader.is_at_end() {
+        let chunk = match reader.next_now()? {
+            None => reader.next()?.expect("it is not at its end"),
+            Some(chunk) => chunk,
+        };
         assert!(!chunk.bytes.is_empty());
         chunks.push(chunk);
     }
+    assert_eq!(reader.next()?, None);
     Ok(chunks)
 }
 
