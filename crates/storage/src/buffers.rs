@@ -33,7 +33,7 @@ impl Buffers {
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<Bytes, E> {
-        if len < OWN_BYTES_MAX || len > BUFFER_BYTES {
+        if !(OWN_BYTES_MAX..=BUFFER_BYTES).contains(&len) {
             let mut bytes = vec![0; len];
             fill(&mut bytes)?;
             return Ok(bytes.into());
