@@ -1,11 +1,11 @@
 """One measurement after the other, interleaved, and every result as a line of JSON."""
 
+import functools
 import json
 import os
 import subprocess
-import sys
 
-from .quiet import Moment, wait_until_quiet
+from .quiet import Moment, say, wait_until_quiet
 from .servers import NotThere, running
 
 #: Beyond the measured seconds: creating streams, filling them, waiting for what is late.
@@ -40,8 +40,8 @@ def measure(installation, work, name, options, folder):
     try:
         with running(installation, name, folder) as (process, url):
             # Its data directory goes with the server: nothing needs to be deleted over HTTP.
-            command = [str(installation.headwater), "bench", *arguments_of(work, options), "--url", url]
-            command += ["--pid", str(process.pid), "--keep", "--json"]
+            command = [str(installation.headwater), "bench", *arguments_of(work, options)]
+            command += ["--url", url, "--pid", str(process.pid), "--keep", "--json"]
             figures = _figures(command, options.seconds if work.takes_seconds else 0)
             if process.poll() is not None:
                 return {"error": f"the server ended with {process.returncode}"}
@@ -51,16 +51,18 @@ def measure(installation, work, name, options, folder):
 
 
 def _figures(command, seconds):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("STREAM_")}
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("STREAM_")}
+    # Works that alternate phases measure ten times.
     limit = seconds * 12 + OVERHEAD_SECONDS_MAX
+    run = functools.partial(subprocess.run, capture_output=True, text=True, check=False)
     try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=environment, check=False)
+        done = run(command, timeout=limit, env=plain)
     except subprocess.TimeoutExpired:
         return {"error": f"no result within {limit:g} s"}
-    if run.returncode != 0:
-        lines = run.stderr.strip().splitlines()
-        return {"error": lines[0] if lines else f"exit code {run.returncode}"}
-    return json.loads(run.stdout)
+    if done.returncode != 0:
+        told = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        return {"error": told[0].removeprefix("error: ")}
+    return json.loads(done.stdout)
 
 
 def measure_all(installation, works, servers, options, folder, results):
@@ -68,13 +70,13 @@ def measure_all(installation, works, servers, options, folder, results):
     plan = list(interleaved(works, servers, options))
     lines = []
     for step, (number, work, name) in enumerate(plan, 1):
-        print(f"[{step}/{len(plan)}] round {number + 1}, {work.name}, {name} … ", end="", file=sys.stderr, flush=True)
+        say(f"[{step}/{len(plan)}] round {number + 1}, {work.name}, {name} … ")
         wait_until_quiet(options.wait)
         before = Moment.now()
         figures = measure(installation, work, name, options, folder)
         figures["others_cores"] = round(Moment.now().cores_of_others_since(before), 2)
         head = work.figures[0]
-        print(figures.get("error") or f"{head} {figures.get(head)}", file=sys.stderr)
+        say(figures.get("error") or f"{head} {figures.get(head)}", end="\n")
         line = {"round": number, "name": work.name, "server": name, "figures": figures}
         lines.append(line)
         results.write(json.dumps(line) + "\n")

@@ -30,6 +30,11 @@ class Moment:
         return max(0.0, others / max(self.clock - earlier.clock, 1e-3))
 
 
+def say(text, end=""):
+    """Talk goes to stderr."""
+    print(text, end=end, file=sys.stderr, flush=True)
+
+
 def wait_until_quiet(seconds_max):
     """Waits while others use the machine, but not for longer than `seconds_max`."""
     limit = time.monotonic() + seconds_max
@@ -40,12 +45,13 @@ def wait_until_quiet(seconds_max):
         if Moment.now().cores_of_others_since(before) < QUIET_CORES:
             return
         if not told:
-            print("waiting for a quiet machine … ", end="", file=sys.stderr, flush=True)
+            say("waiting for a quiet machine … ")
             told = True
 
 
 def _machine_seconds():
     """All CPU time but idle and waiting, and including what other virtual machines took from us."""
     with open("/proc/stat", encoding="ascii") as file:
-        user, nice, system, _idle, _wait, interrupt, soft, stolen = map(int, file.readline().split()[1:9])
+        ticks = [int(field) for field in file.readline().split()[1:9]]
+    user, nice, system, _idle, _wait, interrupt, soft, stolen = ticks
     return (user + nice + system + interrupt + soft + stolen) / TICKS_PER_SECOND

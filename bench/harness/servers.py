@@ -33,7 +33,7 @@ SERVERS = {
         Server("ds-rust", f"crate `durable-streams` {DS_RUST_VERSION}, durable mode (its default)"),
         Server("node", f"`@durable-streams/server` {NODE_VERSION} from npm, file store"),
         Server("ceiling", "hyper that answers 204 and keeps nothing"),
-        Server("ceiling-fsync", "hyper that group-commits the body with `fdatasync`, then answers 204"),
+        Server("ceiling-fsync", "hyper that group-commits bodies by `fdatasync`, then answers 204"),
     ]
 }
 
@@ -54,7 +54,7 @@ class Installation:
         return self.target / "release" / "headwater"
 
     def prepare(self, name):
-        """Builds or installs `name` unless it is there. Our own builds are always brought up to date."""
+        """Installs `name` if it is a rival and not there yet."""
         if name == "ds-rust":
             self._install_ds_rust()
         elif name == "node":
@@ -105,7 +105,7 @@ class Installation:
 
 @contextmanager
 def running(installation, name, folder):
-    """A server on a fresh data directory below `folder` and a free port: its process and base URL."""
+    """A server on a fresh data directory below `folder` and a free port: its process and URL."""
     data = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder))
     port = _free_port()
     with open(data / "output.txt", "wb") as output:

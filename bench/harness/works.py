@@ -12,15 +12,14 @@ OURS = ("headwater",)
 class Target:
     """An aim for one of Headwater's figures.
 
-    `limit` bounds the figure itself or, with `against`, its ratio to the same figure of another
-    server, or to `other_figure` of another work of Headwater's own (`against` = "work:NAME").
+    `limit` bounds the figure itself or, with `against`, its ratio to the same figure of that
+    server, or ("work:NAME") of that work on Headwater itself.
     """
 
     figure: str
     limit: float
     at_most: bool = False
     against: str | None = None
-    other_figure: str | None = None
 
     def __str__(self):
         sign = "≤" if self.at_most else "≥"
@@ -51,14 +50,15 @@ APPEND_FIGURES = ("appends_per_s", "p50_ms", "p99_ms", CPU, "server_rss_mb", "fa
 
 
 def _append(name, title, streams, *more, size=256, connections=64, servers=DURABLE, targets=()):
-    arguments = ("append", "--connections", connections, "--streams", streams, "--size", size, *more)
+    load = ("--connections", connections, "--streams", streams, "--size", size)
+    arguments = ("append", *load, *more)
     return Work(name, title, arguments, APPEND_FIGURES, servers, targets, takes_warm_up=True)
 
 
-def _many_appends(name, streams):
+def _many_appends(streams):
     return _append(
-        name,
-        f"Append 256 B, 64 connections, {streams} stream{'s' if streams > 1 else ''}",
+        f"append-{streams}",
+        f"Append 256 B, 64 connections, {streams:,} stream{'s' if streams > 1 else ''}",
         streams,
         servers=EVERY,
         targets=(
@@ -78,9 +78,16 @@ def _catch_up(readers):
         ]
     return Work(
         f"catch-up-{readers}",
-        f"Write 256 MiB in 64 KiB appends, then read it all, {readers} reader{'s' if readers > 1 else ''}",
+        f"Write 256 MiB in 64 KiB appends, then read it all with {readers} at a time",
         ("catch-up", "--bytes", "256MiB", "--size", "64KiB", "--readers", readers),
-        ("mb_per_s", "server_cpu_us_per_mb", "write_mb_per_s", "server_written_per_byte", "server_rss_mb", "failed"),
+        (
+            "mb_per_s",
+            "server_cpu_us_per_mb",
+            "write_mb_per_s",
+            "server_written_per_byte",
+            "server_rss_mb",
+            "failed",
+        ),
         STORES,
         tuple(targets),
     )
@@ -89,9 +96,9 @@ def _catch_up(readers):
 WORKS = {
     work.name: work
     for work in [
-        _many_appends("append-1", 1),
-        _many_appends("append-64", 64),
-        _many_appends("append-1000", 1000),
+        _many_appends(1),
+        _many_appends(64),
+        _many_appends(1000),
         _append(
             "append-16k",
             "Append 16 KiB, 64 connections, 64 streams",
@@ -128,7 +135,17 @@ WORKS = {
             "fan-out",
             "Deliver 10 messages/s to 1,000 SSE readers of one stream",
             ("fan-out", "--readers", 1000, "--rate", 10),
-            ("p99_ms", "p50_ms", "max_ms", "deliveries", CPU, "server_rss_mb", "lost", "doubled", "failed"),
+            (
+                "p99_ms",
+                "p50_ms",
+                "max_ms",
+                "deliveries",
+                CPU,
+                "server_rss_mb",
+                "lost",
+                "doubled",
+                "failed",
+            ),
             STORES,
             (
                 Target("p99_ms", 1.0, at_most=True, against="ds-rust"),
@@ -161,7 +178,13 @@ WORKS = {
             "idle",
             "10,000 idle streams, then 1,000 idle SSE readers",
             ("idle", "--streams", 10_000, "--readers", 1000),
-            ("bytes_per_stream", "bytes_per_reader", "descriptors", "server_rss_with_readers_mb", "server_cores_idle"),
+            (
+                "bytes_per_stream",
+                "bytes_per_reader",
+                "descriptors",
+                "server_rss_with_readers_mb",
+                "server_cores_idle",
+            ),
             STORES,
             takes_seconds=False,
         ),

@@ -1,10 +1,9 @@
-//! The ceilings that a durable server is compared with: hyper that reads a body and answers 204, and
-//! the same after the body is on disk.
+//! The ceilings that a durable server is compared with: hyper that reads a body and answers 204,
+//! and the same after the body is on disk.
 //!
 //! With `--fsync FILE` one thread commits in groups: it writes all bodies that have come, calls
 //! `fdatasync` once, and releases their answers. It keeps no index and serves no reads, so that a
 //! server which is as fast does everything else for nothing. Without, nothing is kept at all.
-//!
 //! A multi-threaded runtime, as most servers have it.
 
 use std::fs::{File, OpenOptions};

@@ -25,8 +25,9 @@ impl Source {
     /// What ships: no tests, no test-only crates.
     fn ships(&self) -> bool {
         let test = self.path.contains("/tests/") || self.path.ends_with("tests.rs");
-        let test_crate =
-            self.path.starts_with("crates/sim/") || self.path.starts_with("crates/torture/");
+        let test_crate = ["crates/sim/", "crates/torture/", "bench/"]
+            .iter()
+            .any(|folder| self.path.starts_with(folder));
         !test && !test_crate
     }
 
@@ -43,7 +44,7 @@ fn root() -> PathBuf {
 fn sources() -> Vec<Source> {
     let root = root();
     let mut found = Vec::new();
-    let mut folders = vec![root.join("crates")];
+    let mut folders = vec![root.join("crates"), root.join("bench/ceiling")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("a folder of the repository") {
             let path = entry.expect("an entry of a folder").path();
