@@ -31,6 +31,7 @@ mod tally;
 mod target;
 mod wire;
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
@@ -114,6 +115,8 @@ Examples:
 
 /// A day; longer runs are a typing error.
 const SECONDS_MAX: f64 = 86_400.0;
+/// Bounds of rates and lengths: neither they nor their inverses leave what a clock can tell.
+const POSITIVE: RangeInclusive<f64> = 0.001..=1e7;
 
 pub(crate) fn run(args: Args, screen: Screen) -> Outcome {
     let failed = |error| Failure::because(Exit::Failed, "cannot start the runtime", &error);
@@ -200,8 +203,8 @@ fn seconds(number: f64) -> Duration {
 /// A rate or a length on the command line.
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse() {
-        Ok(number) if number > 0.0 && number <= SECONDS_MAX * 1e3 => Ok(number),
-        _ => Err("expected a number above 0, like 10 or 0.5".to_owned()),
+        Ok(number) if POSITIVE.contains(&number) => Ok(number),
+        _ => Err("expected a number from 0.001 to 10000000, like 10 or 0.5".to_owned()),
     }
 }
 

@@ -55,7 +55,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure
     session.wait_until(window.until).await;
     let elapsed = window.elapsed();
     let messages = tally.borrow().done() * args.batch.unwrap_or(1) as u64;
-    let bytes = messages * args.load.size.0;
+    let bytes = messages * args.load.size.bytes();
     let mut usage = Report::default();
     meter.tell(&mut usage, messages, bytes);
     session.finish(workers, Some(window.until + PATIENCE)).await;

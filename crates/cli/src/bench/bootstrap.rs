@@ -5,14 +5,13 @@ use std::io;
 use tokio::time::Instant;
 
 use super::connection::{Connection, LARGE_BUFFER};
-use super::load::{Content, at_least_one, frames};
+use super::load::{Content, MessageSize, at_least_one, frames};
 use super::progress::Progress;
 use super::report::{Report, mb_per_second};
 use super::session::{Job, Session, Window};
 use super::tally::{SharedTally, Tally};
 use super::{Common, refuse_unsupported, seconds};
 use crate::failure::{Exit, Failure};
-use crate::units::Size;
 
 /// Measure bootstraps (an extension of Headwater).
 ///
@@ -26,8 +25,8 @@ pub(crate) struct Args {
     messages: usize,
 
     /// Size of a message.
-    #[arg(long, value_name = "SIZE", default_value_t = Size(1024))]
-    size: Size,
+    #[arg(long, value_name = "SIZE", default_value_t = MessageSize(1024))]
+    size: MessageSize,
 
     /// How long to read.
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = super::positive)]
@@ -44,12 +43,11 @@ Examples:
 
 /// About how much a batch holds.
 const BATCH_BYTES: usize = 1 << 20;
+/// What a batch may hold (`extensions.md` §8).
+const FRAMES_MAX: usize = 4096;
 
 pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure> {
-    let size = usize::try_from(args.size.0).unwrap_or(usize::MAX);
-    if size == 0 {
-        return Err(Failure::new(Exit::Usage, "--size 0 is no message"));
-    }
+    let MessageSize(size) = args.size;
     let media_type = Content::Bytes.media_type();
     let stream = session.create(1, media_type).await?.start;
     let path = session.target.stream(stream);
@@ -103,7 +101,7 @@ async fn publish_first(session: &Session, path: &str) -> Result<(), Failure> {
 }
 
 async fn append(args: &Args, session: &Session, path: &str, size: usize) -> Result<(), Failure> {
-    let per_batch = (BATCH_BYTES / size).clamp(1, 4096).min(args.messages);
+    let per_batch = (BATCH_BYTES / size).clamp(1, FRAMES_MAX).min(args.messages);
     let batches = args.messages.div_ceil(per_batch);
     let last = args.messages - (batches - 1) * per_batch;
     let message = Content::Bytes.message(size);

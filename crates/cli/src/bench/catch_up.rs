@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::connection::LARGE_BUFFER;
-use super::load::{Content, at_least_one};
+use super::load::{Content, MessageSize, at_least_one};
 use super::pages::read_whole;
 use super::progress::{Position, Progress, millis};
 use super::report::{Report, mb_per_second};
@@ -30,8 +30,8 @@ pub(crate) struct Args {
     bytes: Size,
 
     /// Size of an append.
-    #[arg(long, value_name = "SIZE", default_value_t = Size(64 << 10))]
-    size: Size,
+    #[arg(long, value_name = "SIZE", default_value_t = MessageSize(64 << 10))]
+    size: MessageSize,
 
     /// Connections that write.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = at_least_one)]
@@ -55,10 +55,11 @@ Examples:
   headwater bench catch-up --bytes 1GiB --readers 8";
 
 pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure> {
-    let Args { bytes: Size(bytes), size: Size(size), .. } = args;
-    let (Some(appends), Ok(message_len)) = (bytes.checked_div(size), usize::try_from(size)) else {
-        return Err(Failure::new(Exit::Usage, "--size 0 never fills a stream"));
-    };
+    let size = args.size.bytes();
+    let appends = args.bytes.0 / size;
+    if appends == 0 {
+        return Err(Failure::new(Exit::Usage, "--bytes is less than one append of --size"));
+    }
     Session::make_room(args.connections + args.readers)?;
     let stream = session.create(1, Content::Bytes.media_type()).await?.start;
     let path = session.target.stream(stream);
@@ -66,7 +67,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure
     report.add("bytes", appends * size);
     report.add("size", size);
 
-    let message = Content::Bytes.message(message_len);
+    let message = Content::Bytes.message(args.size.0);
     let request = session.target.with_body("POST", &path, Content::Bytes.media_type(), &message);
     let job = Job {
         what: "append",

@@ -56,7 +56,9 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure
     let elapsed = begun.elapsed();
 
     let tally = tally.borrow();
-    session.release(first + usize::try_from(tally.done() + tally.failed).unwrap_or(usize::MAX));
+    // Every connection may have been interrupted while it created one more.
+    let answered = usize::try_from(tally.done() + tally.failed).unwrap_or(usize::MAX);
+    session.release(first + answered + args.connections);
     tally.any_succeeded(job.what)?;
     let mut report = Report::new("create");
     report.add("connections", args.connections);

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::connection::Connection;
 use super::deliveries::{Deliveries, MARK_BYTES, Mark};
 use super::latency::Latency;
-use super::load::{Content, at_least_one};
+use super::load::{Content, MessageSize, at_least_one};
 use super::pace::Pace;
 use super::progress::Progress;
 use super::report::{Report, per_second};
@@ -20,7 +20,6 @@ use super::tally::{SharedTally, Tally};
 use super::target::Target;
 use super::{Common, Timing, positive};
 use crate::failure::{Exit, Failure};
-use crate::units::Size;
 
 /// Measure live delivery to many readers.
 ///
@@ -38,8 +37,8 @@ pub(crate) struct Args {
     rate: f64,
 
     /// Size of a message.
-    #[arg(long, value_name = "SIZE", default_value_t = Size(256))]
-    size: Size,
+    #[arg(long, value_name = "SIZE", default_value_t = MessageSize(256))]
+    size: MessageSize,
 
     #[command(flatten)]
     timing: Timing,
@@ -116,7 +115,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure
     let mut report = Report::new("fan-out");
     report.add("readers", args.readers);
     report.number("rate", Some(args.rate), 1);
-    report.add("size", args.size.0);
+    report.add("size", args.size.bytes());
     report.number("seconds", Some(elapsed.as_secs_f64()), 3);
     scene.tell(&mut report, &written, elapsed);
     tally.tell(&mut report);
@@ -151,7 +150,7 @@ impl Args {
     /// What a message has besides its mark.
     fn padding(&self) -> Result<usize, Failure> {
         let smallest = MARK_BYTES + AROUND_BYTES;
-        let size = usize::try_from(self.size.0).unwrap_or(usize::MAX);
+        let MessageSize(size) = self.size;
         size.checked_sub(smallest).ok_or_else(|| {
             let what = format!("--size {size} is too small: a message tells its number and time");
             let hint = format!("messages have at least {smallest} bytes");

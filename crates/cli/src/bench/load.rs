@@ -1,11 +1,13 @@
 //! What is appended, and where: shared by the works that measure appends.
 
+use std::fmt;
 use std::rc::Rc;
+use std::str::FromStr;
 
 use super::report::Report;
 use super::session::Session;
 use crate::failure::{Exit, Failure};
-use crate::units::Size;
+use crate::units::{Misspelled, Size};
 
 /// Appends of one size to a number of streams.
 #[derive(Debug, Clone, clap::Args)]
@@ -19,12 +21,48 @@ pub(crate) struct Load {
     pub(crate) streams: usize,
 
     /// Size of a message.
-    #[arg(long, value_name = "SIZE", default_value_t = Size(256))]
-    pub(crate) size: Size,
+    #[arg(long, value_name = "SIZE", default_value_t = MessageSize(256))]
+    pub(crate) size: MessageSize,
 
     /// What the streams contain.
     #[arg(long, value_name = "TYPE", default_value_t = Content::Bytes)]
     pub(crate) content_type: Content,
+}
+
+/// The size of a message: at least a byte, and at most [`MESSAGE_BYTES_MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MessageSize(pub(crate) usize);
+
+/// More is no message but a typing error, and would be held in memory.
+const MESSAGE_BYTES_MAX: u64 = 1 << 30;
+/// Two quotes.
+pub(crate) const JSON_BYTES_MIN: usize = 2;
+/// Any count on the command line: products of two stay numbers.
+const COUNT_MAX: usize = 1_000_000_000;
+
+impl MessageSize {
+    /// As a number of bytes to count with.
+    pub(crate) fn bytes(self) -> u64 {
+        self.0 as u64
+    }
+}
+
+impl FromStr for MessageSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let size: Size = text.parse().map_err(|expected: Misspelled| expected.to_string())?;
+        match usize::try_from(size.0) {
+            Ok(bytes) if (1..=MESSAGE_BYTES_MAX).contains(&size.0) => Ok(Self(bytes)),
+            _ => Err(format!("expected 1 to {}", Size(MESSAGE_BYTES_MAX))),
+        }
+    }
+}
+
+impl fmt::Display for MessageSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Size(self.bytes()).fmt(f)
+    }
 }
 
 /// The content types that we know how to make messages of.
@@ -59,8 +97,8 @@ impl Content {
     }
 }
 
-impl std::fmt::Display for Content {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.media_type())
     }
 }
@@ -72,10 +110,9 @@ impl Load {
         session: &Session,
         batch: Option<usize>,
     ) -> Result<Rc<[Vec<u8>]>, Failure> {
-        let smallest = if self.content_type == Content::Json { 2 } else { 1 };
-        let size = usize::try_from(self.size.0).unwrap_or(usize::MAX);
-        if size < smallest {
-            let what = format!("--size {size} is too small for a message");
+        let MessageSize(size) = self.size;
+        if self.content_type == Content::Json && size < JSON_BYTES_MIN {
+            let what = format!("--size {size} is too small for a JSON string");
             return Err(Failure::new(Exit::Usage, what));
         }
         Session::make_room(self.connections)?;
@@ -113,14 +150,26 @@ pub(crate) fn frames(message: &[u8], count: usize) -> Vec<u8> {
 /// A count on the command line.
 pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) | Err(_) => Err("expected a whole number from 1 on".to_owned()),
-        Ok(count) => Ok(count),
+        Ok(count) if (1..=COUNT_MAX).contains(&count) => Ok(count),
+        _ => Err(format!("expected a whole number from 1 to {COUNT_MAX}")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_and_counts_have_bounds() {
+        assert_eq!("64KiB".parse(), Ok(MessageSize(64 << 10)));
+        for text in ["0", "", "1025MiB", "64kb", "-1"] {
+            assert!(text.parse::<MessageSize>().is_err(), "{text}");
+        }
+        assert_eq!(at_least_one("1"), Ok(1));
+        for text in ["0", "", "1000000001", "1.5", "-1"] {
+            assert!(at_least_one(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_json_message_is_json_of_exactly_its_size() {

@@ -68,7 +68,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure
     let elapsed = window.elapsed();
     let mut usage = Report::default();
     let done = tally.borrow().done();
-    meter.tell(&mut usage, done, done * args.load.size.0);
+    meter.tell(&mut usage, done, done * args.load.size.bytes());
     // Late ones count as well: they are what this is about.
     session.finish(workers, Some(window.until + PATIENCE)).await;
     let drained = Instant::now().saturating_duration_since(window.until);

@@ -8,14 +8,13 @@ use tokio::time::Instant;
 
 use super::Common;
 use super::connection::LARGE_BUFFER;
-use super::load::{Content, at_least_one};
+use super::load::{Content, JSON_BYTES_MIN, MessageSize, at_least_one};
 use super::pages::read_whole;
 use super::progress::Progress;
 use super::report::{Report, mb_per_second, per_second};
 use super::session::{Job, Session};
 use super::tally::{SharedTally, Tally};
 use crate::failure::{Exit, Failure};
-use crate::units::Size;
 
 /// Measure replaying many small streams.
 ///
@@ -33,8 +32,8 @@ pub(crate) struct Args {
     messages: usize,
 
     /// Size of a message.
-    #[arg(long, value_name = "SIZE", default_value_t = Size(100))]
-    size: Size,
+    #[arg(long, value_name = "SIZE", default_value_t = MessageSize(100))]
+    size: MessageSize,
 
     /// Times that each stream is read.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one)]
@@ -57,8 +56,8 @@ Examples:
 const MESSAGES_PER_APPEND: usize = 250;
 
 pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure> {
-    let size = usize::try_from(args.size.0).unwrap_or(usize::MAX);
-    if size < 2 {
+    let MessageSize(size) = args.size;
+    if size < JSON_BYTES_MIN {
         return Err(Failure::new(Exit::Usage, "--size is too small for a JSON string"));
     }
     Session::make_room(args.connections)?;

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::connection::{Connection, SMALL_BUFFER};
 use super::latency::Latency;
-use super::load::{Content, at_least_one};
+use super::load::{Content, MessageSize, at_least_one};
 use super::progress::Progress;
 use super::report::{Report, mb_per_second};
 use super::session::{Session, Window, Worker};
@@ -34,8 +34,8 @@ pub(crate) struct Args {
     snapshot_size: Size,
 
     /// Size of a message.
-    #[arg(long, value_name = "SIZE", default_value_t = Size(256))]
-    size: Size,
+    #[arg(long, value_name = "SIZE", default_value_t = MessageSize(256))]
+    size: MessageSize,
 
     /// Pairs of a phase without and one with snapshots.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one)]
@@ -90,7 +90,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure
         snapshot_len: args.snapshot_size.0,
     };
     publisher.refuse_unsupported().await?;
-    let message = Content::Bytes.message(usize::try_from(args.size.0).unwrap_or(usize::MAX));
+    let message = Content::Bytes.message(args.size.0);
     let path = session.target.stream(streams.start);
     let append = session.target.with_body("POST", &path, media_type, &message);
 
