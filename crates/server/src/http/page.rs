@@ -27,6 +27,11 @@ const SMALL_PAGE_BYTES: u64 = 256 * 1024;
 const CATCH_UP: HeaderValue =
     HeaderValue::from_static("public, max-age=60, stale-while-revalidate=300");
 
+/// The same for a page that nothing can be added to: it ends before the tail, or the stream is
+/// closed. Not longer than an hour, since the stream may be deleted and its name used again.
+const SEALED: HeaderValue =
+    HeaderValue::from_static("public, max-age=3600, stale-while-revalidate=300, immutable");
+
 /// Which messages an answer holds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Page {
@@ -109,7 +114,13 @@ pub(super) fn page_headers(
             headers.insert(h::STREAM_CLOSED, respond::TRUE);
         }
     }
-    let cache = if page.from.0 == page.to.0 { respond::NO_STORE } else { CATCH_UP };
+    let cache = if page.from.0 == page.to.0 {
+        respond::NO_STORE
+    } else if !at_tail || facts.closed {
+        SEALED
+    } else {
+        CATCH_UP
+    };
     headers.insert(header::CACHE_CONTROL, cache);
     stream_headers(headers, facts);
     if facts.is_json() {

@@ -176,3 +176,19 @@ fn data_may_be_cached_and_the_empty_tail_may_not() {
     }
     server.send(get("/demo/s?offset=now")).expect(200).lacks(&["etag"]);
 }
+
+#[test]
+fn only_a_page_that_can_grow_is_cached_for_a_short_time() {
+    let server = Headwater::with(|config| config.read_page_bytes = 2);
+    server.text_stream("/demo/s", &["a", "b", "c"]);
+    let cache =
+        |query: &str| server.send(get(format!("/demo/s{query}"))).need("cache-control").to_owned();
+    assert!(cache("").contains("immutable"), "it is full");
+    assert!(!cache("?offset=2").contains("immutable"), "it ends at the tail");
+    let full = server.send(get("/demo/s")).expect(200);
+    server.append("/demo/s", "text/plain", "d");
+    let again = server.send(get("/demo/s")).expect(200);
+    assert_eq!((&full.body, full.need("etag")), (&again.body, again.need("etag")));
+    server.send(post("/demo/s").header("Stream-Closed", "true")).expect(204);
+    assert!(cache("?offset=2").contains("immutable"), "nothing follows any more");
+}
