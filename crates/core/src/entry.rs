@@ -136,6 +136,13 @@ pub struct Effects {
     pub freed: u64,
 }
 
+impl Effects {
+    /// Whether there is anything to do once the entry is durable but to wake live readers.
+    pub fn need_follow_up(&self) -> bool {
+        self.removed.is_some() || self.blob_dropped.is_some() || self.purgeable.is_some()
+    }
+}
+
 impl Entry {
     /// The shard that this entry changes.
     pub fn shard(&self) -> ShardNo {

@@ -20,6 +20,7 @@ mod recovery;
 mod run;
 mod shard;
 mod submit;
+mod tide;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -38,10 +39,13 @@ pub use reader::{Look, Watch};
 pub use recovery::OpenError;
 pub use run::{OnFailure, Threads};
 pub use submit::Outcome;
+pub use tide::Ticket;
+pub(crate) use tide::{BELLS_MAX, Pump};
 
 use crate::clock::{Clock, NodeClock};
 use publish::Done;
 use shard::Shard;
+use tide::Tide;
 
 /// What an engine is built from.
 pub struct Seams {
@@ -58,6 +62,7 @@ pub struct Seams {
 /// One node's streams.
 pub struct Engine {
     store: Arc<Store<Done>>,
+    tide: Arc<Tide>,
     shards: Box<[Mutex<Shard>]>,
     clock: NodeClock,
     /// How many streams name each snapshot body; forks share them.

@@ -7,15 +7,18 @@ use headwater_core::entry::Effects;
 use headwater_core::ids::{BlobId, Lsn};
 use headwater_core::refusal::Refusal;
 use headwater_storage::Error;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
+use super::tide::{BellNo, Pump, Ticket};
 use super::{Engine, Fault, Outcome};
 
-/// What is due when a group is durable.
+/// What is due when a group is durable. That of an append which nobody reads live takes no memory
+/// of its own.
 #[derive(Default)]
 pub(crate) struct Done {
-    pub(super) reply: Option<oneshot::Sender<()>>,
-    pub(super) wake: Vec<Arc<Notify>>,
+    /// Live readers with something to look at.
+    pub(super) wake: Vec<(BellNo, Arc<Notify>)>,
+    /// What leaves something to be done in the background.
     pub(super) effects: Vec<Effects>,
 }
 
@@ -25,7 +28,7 @@ pub enum Durable {
     /// It is already.
     Now,
     /// It will be; an error means that the log has stopped.
-    Soon(oneshot::Receiver<()>),
+    Soon(Ticket),
 }
 
 /// A decided command. The outcome may leave the engine only by [`Pending::wait`].
@@ -40,7 +43,7 @@ impl Durable {
     pub async fn wait(self) -> Result<(), Fault> {
         match self {
             Self::Now => Ok(()),
-            Self::Soon(done) => done.await.map_err(|_dropped| Fault::stopped()),
+            Self::Soon(ticket) => ticket.await,
         }
     }
 
@@ -48,14 +51,7 @@ impl Durable {
     pub fn poll(&mut self) -> Result<bool, Fault> {
         match self {
             Self::Now => Ok(true),
-            Self::Soon(done) => match done.try_recv() {
-                Ok(()) => {
-                    *self = Self::Now;
-                    Ok(true)
-                }
-                Err(oneshot::error::TryRecvError::Empty) => Ok(false),
-                Err(oneshot::error::TryRecvError::Closed) => Err(Fault::stopped()),
-            },
+            Self::Soon(ticket) => ticket.check(),
         }
     }
 }
@@ -92,25 +88,31 @@ impl Engine {
     /// nothing was queued. After an error the log is dead and the process must stop: what is
     /// applied cannot be undone.
     pub fn commit(&self) -> Result<bool, Error> {
-        let done = self.store.commit(self.now().node)?;
+        let done = self.store.commit(self.now().node).inspect_err(|_failed| self.tide.stop())?;
         let busy = !done.is_empty();
-        self.publish(done);
+        if busy {
+            self.publish(done);
+        }
         Ok(busy)
     }
 
     pub(super) fn publish(&self, done: Vec<(Lsn, Done)>) {
         for (_, done) in done {
-            for notify in &done.wake {
-                notify.notify_waiters();
-            }
-            if let Some(reply) = done.reply {
-                // A client that went away does not need its answer.
-                let _gone = reply.send(()).is_err();
+            for (bell, readers) in done.wake {
+                self.tide.note(bell, readers);
             }
             for effects in &done.effects {
                 self.follow_up(effects);
             }
         }
+        self.tide.rise(self.store.durable());
+    }
+
+    /// Has the calling thread wake its own tasks when they have waited long enough, once per commit
+    /// at most, instead of leaving that to the commit. For a thread whose tasks are its own: it
+    /// must drive the pump like one of them.
+    pub(crate) fn attend(&self) -> Option<Pump> {
+        self.tide.attend()
     }
 
     /// What a durable entry leaves to be done in the background.
@@ -149,8 +151,13 @@ impl Engine {
         if self.store.durable() >= lsn {
             return Durable::Now;
         }
-        let (reply, done) = oneshot::channel();
-        self.store.enqueue_after(Done { reply: Some(reply), ..Done::default() });
-        Durable::Soon(done)
+        Durable::Soon(Ticket::new(&self.tide, lsn))
+    }
+}
+
+/// Whoever still waits learns that there is nothing to wait for.
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.tide.stop();
     }
 }

@@ -9,6 +9,7 @@ use headwater_core::state::{Life, Stream};
 use headwater_core::stream::read::Facts;
 use tokio::sync::Notify;
 
+use super::tide::BellNo;
 use super::{Durable, Engine, Fault};
 
 /// A look at a stream. The facts may leave the engine only by [`Look::wait`].
@@ -117,12 +118,11 @@ impl Engine {
     pub fn watch(self: &Arc<Self>, id: StreamId) -> Watch {
         let now = self.now();
         let mut shard = self.shard(id.shard()).lock();
-        let waiter = shard.waiters.entry(id).or_default();
-        waiter.readers += 1;
-        let notify = Arc::clone(&waiter.notify);
+        let bell = self.tide.bell();
+        let notify = shard.waiters.entry(id).or_default().join(bell);
         shard.state.count_reader(id, true, now);
         self.arm(&mut shard, id, now);
-        Watch { engine: Arc::clone(self), id, notify }
+        Watch { engine: Arc::clone(self), id, bell, notify }
     }
 }
 
@@ -131,6 +131,7 @@ impl Engine {
 pub struct Watch {
     engine: Arc<Engine>,
     id: StreamId,
+    bell: BellNo,
     notify: Arc<Notify>,
 }
 
@@ -146,11 +147,8 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let now = self.engine.now();
         let mut shard = self.engine.shard(self.id.shard()).lock();
-        if let Some(waiter) = shard.waiters.get_mut(&self.id) {
-            waiter.readers -= 1;
-            if waiter.readers == 0 {
-                shard.waiters.remove(&self.id);
-            }
+        if shard.waiters.get_mut(&self.id).is_some_and(|waiter| waiter.leave(self.bell)) {
+            shard.waiters.remove(&self.id);
         }
         shard.state.count_reader(self.id, false, now);
         self.engine.arm(&mut shard, self.id, now);

@@ -14,6 +14,7 @@ use headwater_storage::{DataHead, Error, Options, Start, Store, Visitor};
 use parking_lot::Mutex;
 
 use super::shard::Shard;
+use super::tide::Tide;
 use super::{Backlog, Engine, Seams};
 use crate::clock::NodeClock;
 
@@ -74,6 +75,7 @@ pub(super) fn open(seams: Seams, options: Options) -> Result<Arc<Engine>, OpenEr
     let store = Store::open(seams.disk, options, start, &mut replay).map_err(OpenError)?;
     clock.catch_up(store.newest_time());
     let engine = Engine {
+        tide: Tide::new(store.durable()),
         store: Arc::new(store),
         shards: replay.shards.into_iter().map(Mutex::new).collect(),
         clock,

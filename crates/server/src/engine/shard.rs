@@ -7,6 +7,8 @@ use headwater_core::ids::{Lsn, ShardNo, StreamId, Timestamp};
 use headwater_core::state::{Now, State};
 use tokio::sync::Notify;
 
+use super::tide::BellNo;
+
 /// While live readers hold a stream's window, its renewal is recorded so many times a window: twice
 /// as often as what recovery makes up for, so that a record may take its time.
 const HELD_RENEWALS: u64 = 16;
@@ -23,11 +25,40 @@ pub(super) struct Shard {
     pub(super) due: BTreeSet<(Timestamp, StreamId)>,
 }
 
-/// The live readers of one stream.
+/// The live readers of one stream, by the bell at which they wait.
 #[derive(Default)]
 pub(super) struct Waiter {
+    pub(super) groups: Vec<Group>,
+}
+
+/// Those at one bell.
+pub(super) struct Group {
+    pub(super) bell: BellNo,
     pub(super) readers: usize,
     pub(super) notify: Arc<Notify>,
+}
+
+impl Waiter {
+    /// One reader more at `bell`; what wakes it.
+    pub(super) fn join(&mut self, bell: BellNo) -> Arc<Notify> {
+        let at = self.groups.iter().position(|group| group.bell == bell).unwrap_or_else(|| {
+            self.groups.push(Group { bell, readers: 0, notify: Arc::default() });
+            self.groups.len() - 1
+        });
+        self.groups[at].readers += 1;
+        Arc::clone(&self.groups[at].notify)
+    }
+
+    /// One reader fewer; whether none is left at any bell.
+    pub(super) fn leave(&mut self, bell: BellNo) -> bool {
+        if let Some(at) = self.groups.iter().position(|group| group.bell == bell) {
+            self.groups[at].readers -= 1;
+            if self.groups[at].readers == 0 {
+                self.groups.swap_remove(at);
+            }
+        }
+        self.groups.is_empty()
+    }
 }
 
 impl Shard {

@@ -3,6 +3,7 @@
 //! command whole.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use headwater_core::command::{Command, Decision, Logged, Receipt, Stop, View};
 use headwater_core::entry::Effects;
@@ -12,10 +13,10 @@ use headwater_core::state::{Now, State};
 use headwater_core::stream::append::Append;
 use headwater_storage::{Data, Entry, Kind, Lens, Use, group_bytes};
 use parking_lot::MutexGuard;
-use tokio::sync::oneshot;
 
 use super::publish::Done;
 use super::shard::Shard;
+use super::tide::Ticket;
 use super::{Durable, Engine, Fault, Pending};
 
 /// How a command ended.
@@ -84,10 +85,9 @@ impl Engine {
                     return Ok(Pending { outcome: Outcome::Accepted(receipt), durable });
                 }
                 Ok(Decision::Write(group, receipt)) => {
-                    let (reply, done) = oneshot::channel();
                     let usage = if command.is_essential() { Use::Essential } else { Use::Normal };
-                    self.write(&mut locked, &group, usage, Some(reply), now)?;
-                    let durable = Durable::Soon(done);
+                    let lsn = self.write(&mut locked, &group, usage, now)?;
+                    let durable = Durable::Soon(Ticket::new(&self.tide, lsn));
                     return Ok(Pending { outcome: Outcome::Accepted(receipt), durable });
                 }
             }
@@ -107,7 +107,7 @@ impl Engine {
             let outcome = match decision {
                 Ok(Decision::Repeat(receipt)) => Ok(Outcome::Accepted(receipt)),
                 Ok(Decision::Write(group, receipt)) => self
-                    .write(&mut locked, &group, Use::Normal, None, now)
+                    .write(&mut locked, &group, Use::Normal, now)
                     .map(|_lsn| Outcome::Accepted(receipt)),
                 Err(Stop::Refuse(refusal)) => Ok(Outcome::Refused(refusal)),
                 Err(Stop::Widen(_) | Stop::Stale) => {
@@ -145,7 +145,7 @@ impl Engine {
                 Err(Stop::Widen(shard)) => return Err(shard),
                 Ok(Decision::Write(group, _)) => {
                     // Without a byte of room left it stays expired, and nobody can use it.
-                    let _full = self.write(locked, &group, Use::Essential, None, now).is_err();
+                    let _full = self.write(locked, &group, Use::Essential, now).is_err();
                 }
                 Ok(Decision::Repeat(_)) | Err(Stop::Refuse(_) | Stop::Stale) => {}
             }
@@ -158,7 +158,6 @@ impl Engine {
         locked: &mut Locked<'_>,
         group: &[Logged],
         usage: Use,
-        reply: Option<oneshot::Sender<()>>,
         now: Now,
     ) -> Result<Lsn, Fault> {
         let entries: Vec<Entry> = group.iter().map(stored).collect();
@@ -168,14 +167,15 @@ impl Engine {
                 self.press();
             }
         })?;
-        let mut done = Done { reply, ..Done::default() };
+        let mut done = Done::default();
         for logged in group {
             let shard = locked.shard(logged.entry.shard());
             let effects = shard.state.apply(&logged.entry);
             self.begin(shard, &effects, now);
             let waiter = effects.changed.and_then(|id| shard.waiters.get(&id));
-            done.wake.extend(waiter.map(|waiter| waiter.notify.clone()));
-            if effects != Effects::default() {
+            let groups = waiter.into_iter().flat_map(|waiter| &waiter.groups);
+            done.wake.extend(groups.map(|group| (group.bell, Arc::clone(&group.notify))));
+            if effects.need_follow_up() {
                 done.effects.push(effects);
             }
         }
