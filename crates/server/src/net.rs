@@ -1,12 +1,14 @@
 //! Sockets: accepting connections, serving HTTP/1.1 on them, and ending them.
 //!
 //! ```text
-//! accept ─► connection ─┬─ every answer given, or the peer is gone ─► linger ─► closed
-//!                       └─ too slow, or an answer too old ──────────► reset
+//! accept ─► worker ─► connection ─┬─ every answer given, or the peer is gone ─► linger ─► closed
+//!                                 └─ too slow, or an answer too old ──────────► reset
 //! ```
 
 mod accept;
+mod handler;
 mod patient;
+mod worker;
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -14,21 +16,24 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use self::accept::{Acceptor, Slot};
+pub(crate) use self::accept::Acceptor;
+use self::accept::Slot;
+use self::handler::Handler;
 use self::patient::Patient;
-use crate::http::{App, Reply};
+pub(crate) use self::worker::{Workers, count};
+use crate::http::App;
 
 /// What a client that was refused may still send before its connection is closed on it.
 const LINGER_BYTES: usize = 16 * 1024 * 1024;
@@ -38,31 +43,6 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// The least that hyper takes as a limit of its buffers, in bytes.
 const BUFFER_BYTES_MIN: usize = 8 * 1024;
-
-/// Accepts connections until the server drains, then waits for them to end.
-pub(crate) async fn serve(
-    app: Arc<App>,
-    listener: TcpListener,
-    mut draining: watch::Receiver<bool>,
-) {
-    let mut acceptor = Acceptor::new(listener, app.shares.connections);
-    let mut connections = JoinSet::new();
-    loop {
-        let (socket, slot) = tokio::select! {
-            _ = draining.wait_for(|draining| *draining) => break,
-            accepted = acceptor.accept() => accepted,
-            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
-        };
-        connections.spawn(connection(Arc::clone(&app), socket, slot, draining.clone()));
-    }
-    drop(acceptor);
-    let patience = app.config.drain_timeout;
-    let ended =
-        tokio::time::timeout(patience, async { while connections.join_next().await.is_some() {} });
-    if ended.await.is_err() {
-        tracing::warn!(open = connections.len(), "connections are cut at the end of the drain");
-    }
-}
 
 /// When the answer under way, or the newest one, has to be over.
 type Until = Arc<Mutex<Option<Instant>>>;
@@ -80,10 +60,10 @@ async fn connection(
     let io = TokioIo::new(Patient::new(socket, app.config.slow_reader_timeout));
     let builder = builder(&app);
     let service = service_fn(|request: Request<Incoming>| {
-        let (app, slot, until) = (Arc::clone(&app), Arc::clone(&slot), Arc::clone(&until));
-        Box::pin(async move {
-            *until.lock() = None;
-            let reply = answer(app, slot, request).await;
+        let handler = Handler::new(Arc::clone(&app), slot.clone(), request);
+        let until = &until;
+        *until.lock() = None;
+        handler.map(move |reply| {
             *until.lock() = Some(Instant::now() + longest);
             Ok::<_, Infallible>(reply)
         })
@@ -126,23 +106,6 @@ fn builder(app: &App) -> http1::Builder {
         .max_header_size(app.config.header_bytes_max)
         .max_buf_size(app.config.header_bytes_max.max(BUFFER_BYTES_MIN));
     builder
-}
-
-/// Answers a request. One that may change something runs to its end even when the client goes
-/// away: what it has begun, such as a stored body that waits for its entry, is also cleaned up.
-async fn answer(app: Arc<App>, slot: Slot, request: Request<Incoming>) -> Reply {
-    if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
-        return app.answer(request).await;
-    }
-    let handler = tokio::spawn(async move {
-        let reply = app.answer(request).await;
-        drop(slot);
-        reply
-    });
-    handler.await.unwrap_or_else(|error| {
-        tracing::error!(%error, "a request's handler has panicked");
-        App::panicked()
-    })
 }
 
 /// Waits until an answer is older than `longest`. No answer that begins while this sleeps can be

@@ -16,7 +16,8 @@ use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::engine::{Engine, Fault, OnFailure, OpenError, Outcome, Seams, Threads};
 use crate::http::App;
-use crate::{net, random};
+use crate::net::{self, Acceptor, Workers};
+use crate::random;
 
 /// The process cannot go on, and recovery at the next start is the only way back.
 const EXIT_STOPPED: u8 = 6;
@@ -97,7 +98,8 @@ pub(crate) fn run_until(
     };
     let engine = open(&config)?;
     let threads = Threads::start(&engine, stop_the_process()).map_err(RunError::System)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    // This thread accepts connections and waits for signals; the workers do the rest.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(RunError::System)?;
@@ -105,8 +107,6 @@ pub(crate) fn run_until(
         let stops = stops().map_err(RunError::System)?;
         serve(&engine, config, bucket, ready, stops).await
     });
-    // Requests that are still waiting are cut here: nothing may touch the log after its seal.
-    runtime.shutdown_background();
     threads.stop().map_err(RunError::Seal)?;
     served
 }
@@ -158,20 +158,28 @@ async fn serve(
     let (drain, draining) = watch::channel(false);
     let config = Config { listen: address, ..config };
     let app = App::new(Arc::clone(engine), config, draining.clone());
-    let server = tokio::spawn(net::serve(app, listener, draining));
+    let mut acceptor = Acceptor::new(listener, app.shares.connections);
+    let mut workers = Workers::start(&app, net::count(), &draining).map_err(RunError::System)?;
     tracing::info!(%address, "listening");
     ready(address);
-    stops.next().await;
+    let accepting = async {
+        loop {
+            workers.serve(acceptor.accept().await);
+        }
+    };
+    tokio::select! {
+        () = stops.next() => {}
+        () = accepting => {}
+    }
     tracing::info!("draining");
     drain.send_replace(true);
+    drop(acceptor);
     tokio::select! {
-        ended = server => {
-            if ended.is_err() {
-                tracing::error!("the server had panicked");
-            }
-        }
+        () = workers.drained() => {}
         () = stops.next() => tracing::warn!("told to stop twice: ending at once"),
     }
+    // Requests that are still waiting are cut here: nothing may touch the log after its seal.
+    workers.stop();
     Ok(())
 }
 

@@ -38,7 +38,7 @@ use crate::config::Config;
 use crate::descriptors::{self, Shares};
 use crate::engine::Engine;
 
-/// What all requests share.
+/// What all requests of a worker share.
 pub(crate) struct App {
     pub(crate) engine: Arc<Engine>,
     pub(crate) config: Config,
@@ -64,13 +64,25 @@ impl App {
         engine: Arc<Engine>,
         config: Config,
         draining: watch::Receiver<bool>,
-    ) -> Arc<Self> {
+    ) -> Self {
         let units = config.body_bytes_in_flight_max.div_ceil(body::BUDGET_UNIT);
         let units = usize::try_from(units).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         let body_budget = Arc::new(Semaphore::new(units));
         let shares = descriptors::share(config.connections_max);
         let files = Arc::new(Semaphore::new(shares.files.min(Semaphore::MAX_PERMITS)));
-        Arc::new(Self { engine, config, body_budget, shares, files, draining })
+        Self { engine, config, body_budget, shares, files, draining }
+    }
+
+    /// The same for another worker.
+    pub(crate) fn for_worker(&self) -> Arc<Self> {
+        Arc::new(Self {
+            engine: Arc::clone(&self.engine),
+            config: self.config.clone(),
+            body_budget: Arc::clone(&self.body_budget),
+            shares: self.shares,
+            files: Arc::clone(&self.files),
+            draining: self.draining.clone(),
+        })
     }
 
     /// Answers a request. Nothing fails past this point: failures are answers, too.

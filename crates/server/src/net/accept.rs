@@ -1,11 +1,13 @@
 //! Taking connections in, as many as there may be, whatever the system runs out of.
 
 use std::io;
+use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use socket2::SockRef;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -20,10 +22,38 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 const BACKLOG: i32 = 4096;
 
 /// One of the connections that there may be at a time. Free again when nothing holds it.
-pub(super) type Slot = Arc<OwnedSemaphorePermit>;
+#[derive(Clone)]
+pub(super) struct Slot {
+    _held: Arc<Held>,
+}
+
+struct Held {
+    _permit: OwnedSemaphorePermit,
+    load: Arc<AtomicUsize>,
+}
+
+impl Slot {
+    /// A slot that counts in `load` while it is held.
+    pub(super) fn new(permit: OwnedSemaphorePermit, load: Arc<AtomicUsize>) -> Self {
+        load.fetch_add(1, Ordering::Relaxed);
+        Self { _held: Arc::new(Held { _permit: permit, load }) }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.load.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A new connection, not yet anybody's; it does not block.
+pub(crate) struct Accepted {
+    pub(super) socket: TcpStream,
+    pub(super) permit: OwnedSemaphorePermit,
+}
 
 /// The listening socket.
-pub(super) struct Acceptor {
+pub(crate) struct Acceptor {
     listener: TcpListener,
     slots: Arc<Semaphore>,
     logged: Option<Instant>,
@@ -31,7 +61,7 @@ pub(super) struct Acceptor {
 
 impl Acceptor {
     /// At most `slots` connections at a time.
-    pub(super) fn new(listener: TcpListener, slots: usize) -> Self {
+    pub(crate) fn new(listener: TcpListener, slots: usize) -> Self {
         // The socket listens already; this only gives it a longer queue.
         if let Err(error) = SockRef::from(&listener).listen(BACKLOG) {
             tracing::warn!(%error, "the queue of new connections stays short");
@@ -41,12 +71,14 @@ impl Acceptor {
     }
 
     /// The next connection, once there is one and room for it. Safe to cancel.
-    pub(super) async fn accept(&mut self) -> (TcpStream, Slot) {
+    pub(crate) async fn accept(&mut self) -> Accepted {
         let slots = Arc::clone(&self.slots);
-        let slot = slots.acquire_owned().await.expect("the semaphore is never closed");
+        let permit = slots.acquire_owned().await.expect("the semaphore is never closed");
         loop {
-            match self.listener.accept().await {
-                Ok((socket, _)) => return (socket, Arc::new(slot)),
+            // Given up by this thread's runtime, for that of a worker.
+            let accepted = self.listener.accept().await.and_then(|(socket, _)| socket.into_std());
+            match accepted {
+                Ok(socket) => return Accepted { socket, permit },
                 Err(error) if is_of_the_client(&error) => {}
                 Err(error) => {
                     self.log(&error);
