@@ -170,6 +170,12 @@ impl DiskFile for OsFile {
         }
     }
 
+    /// Room that was allocated counts as unwritten, and the first sync of a write to it also has to
+    /// sync that this has changed. Written zeroes make that one write to the medium less.
+    fn prepare(&self, from: u64, to: u64) -> io::Result<()> {
+        self.fill(from, to)
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.0.set_len(len)
     }
@@ -184,7 +190,7 @@ impl DiskFile for OsFile {
 }
 
 impl OsFile {
-    /// What `allocate` means on a file system that cannot: write the zeroes.
+    /// Writes zeroes; also what `allocate` means on a file system that cannot.
     fn fill(&self, from: u64, to: u64) -> io::Result<()> {
         let zeroes = vec![0; ZERO_BYTES];
         let mut position = from;

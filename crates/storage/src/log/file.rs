@@ -1,5 +1,6 @@
 //! Log files: their names, their header, and how one comes to be.
 
+use std::io;
 use std::sync::Arc;
 
 use crate::codec::{self, Cursor};
@@ -13,6 +14,9 @@ pub(crate) const DIR: &str = "log";
 pub(crate) const HEADER_BYTES: u64 = HEADER_LEN as u64;
 /// The same as a `usize`, for buffers.
 pub(crate) const HEADER_LEN: usize = 60;
+
+/// How much of a new file is prepared at a time.
+const PREPARED_BYTES: u64 = 1 << 20;
 
 const MAGIC: [u8; 8] = *b"HWATRLOG";
 const VERSION: u32 = 1;
@@ -98,16 +102,22 @@ impl Header {
 }
 
 /// Makes a log file of `header.size` bytes, durable with its header and its name, so that no frame
-/// can ever be in a file that a crash might take away.
+/// can ever be in a file that a crash might take away. As long as `may_prepare` agrees, it is also
+/// prepared for quick syncs, from its start on.
 ///
 /// # Errors
 /// `Full` when there is no room for it; the file is gone then. After `Io` it may be there.
-pub(crate) fn create(disk: &dyn Disk, header: Header) -> Result<LogFile> {
+pub(crate) fn create(
+    disk: &dyn Disk,
+    header: Header,
+    may_prepare: &dyn Fn() -> bool,
+) -> Result<LogFile> {
     let path = path(header.no);
     let failed = |what: &str, source| Error::io(&path, what, source);
     let handle = disk.create(&path).map_err(|e| failed("creating a log file", e))?;
     let filled = handle
         .allocate(header.size)
+        .and_then(|()| prepare(&*handle, header.size, may_prepare))
         .and_then(|()| handle.write_at(&header.encode(), 0))
         .and_then(|()| handle.sync())
         .and_then(|()| disk.sync_dir(DIR));
@@ -116,6 +126,18 @@ pub(crate) fn create(disk: &dyn Disk, header: Header) -> Result<LogFile> {
         return Err(failed("allocating a log file", source));
     }
     Ok(LogFile { no: header.no, handle, size: header.size })
+}
+
+/// Piece by piece, each with a sync of its own: one large sync would hold up the log's.
+fn prepare(file: &dyn DiskFile, size: u64, may_go_on: &dyn Fn() -> bool) -> io::Result<()> {
+    let mut done = 0;
+    while done < size && may_go_on() {
+        let end = size.min(done + PREPARED_BYTES);
+        file.prepare(done, end)?;
+        file.sync()?;
+        done = end;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
