@@ -10,9 +10,18 @@ pub struct Damaged {
     pub what: &'static str,
 }
 
+/// Most entries fit in as many bytes.
+const USUAL_BYTES: usize = 64;
+
 /// Appends values to a growing buffer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Encoder(BytesMut);
+
+impl Default for Encoder {
+    fn default() -> Self {
+        Self(BytesMut::with_capacity(USUAL_BYTES))
+    }
+}
 
 impl Encoder {
     /// An unsigned number, 7 bits a byte, low bits first.

@@ -2,7 +2,6 @@
 //! the log, apply, queue. Nothing is changed before room is certain, so a full disk refuses a
 //! command whole.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use headwater_core::command::{Command, Decision, Logged, Receipt, Stop, View};
@@ -13,6 +12,7 @@ use headwater_core::state::{Now, State};
 use headwater_core::stream::append::Append;
 use headwater_storage::{Data, Entry, Kind, Lens, Use, group_bytes};
 use parking_lot::MutexGuard;
+use smallvec::{SmallVec, smallvec};
 
 use super::publish::Done;
 use super::shard::Shard;
@@ -30,8 +30,11 @@ pub enum Outcome {
     Stale,
 }
 
+/// Shards in ascending order. Most commands need one.
+type Needed = SmallVec<[ShardNo; 4]>;
+
 /// Shards locked in ascending order.
-struct Locked<'a>(Vec<(ShardNo, MutexGuard<'a, Shard>)>);
+struct Locked<'a>(SmallVec<[(ShardNo, MutexGuard<'a, Shard>); 1]>);
 
 impl Locked<'_> {
     fn view<T>(&self, look: impl FnOnce(&View<'_>) -> T) -> T {
@@ -60,18 +63,18 @@ impl Locked<'_> {
 impl Engine {
     /// Decides and applies a command. The outcome waits inside [`Pending`] until it is durable.
     pub fn submit(&self, command: &Command) -> Result<Pending, Fault> {
-        let mut needed = BTreeSet::from([command.shard()]);
+        let mut needed: Needed = smallvec![command.shard()];
         loop {
             let mut locked = self.lock(&needed);
             // A clock is read under the locks, so that times in a shard's entries do not cross.
             let now = self.now();
             if let Err(shard) = self.settle(&mut locked, command.streams(), now) {
-                needed.insert(shard);
+                add(&mut needed, shard);
                 continue;
             }
             match locked.view(|view| command.decide(view, now)) {
                 Err(Stop::Widen(shard)) => {
-                    needed.insert(shard);
+                    add(&mut needed, shard);
                 }
                 Err(Stop::Stale) => {
                     return Ok(Pending { outcome: Outcome::Stale, durable: Durable::Now });
@@ -98,7 +101,7 @@ impl Engine {
     /// batch: it is the last result, and the appends behind it are not tried.
     pub fn submit_batch(&self, appends: &[Append]) -> (Vec<Result<Outcome, Fault>>, Durable) {
         let Some(first) = appends.first() else { return (Vec::new(), Durable::Now) };
-        let mut locked = self.lock(&BTreeSet::from([first.name.shard()]));
+        let mut locked = self.lock(&[first.name.shard()]);
         let now = self.now();
         let mut outcomes = Vec::with_capacity(appends.len());
         for append in appends {
@@ -124,7 +127,7 @@ impl Engine {
         (outcomes, durable)
     }
 
-    fn lock(&self, needed: &BTreeSet<ShardNo>) -> Locked<'_> {
+    fn lock(&self, needed: &[ShardNo]) -> Locked<'_> {
         Locked(needed.iter().map(|no| (*no, self.shard(*no).lock())).collect())
     }
 
@@ -160,7 +163,7 @@ impl Engine {
         usage: Use,
         now: Now,
     ) -> Result<Lsn, Fault> {
-        let entries: Vec<Entry> = group.iter().map(stored).collect();
+        let entries: SmallVec<[Entry; 1]> = group.iter().map(stored).collect();
         let room = self.store.reserve(group_bytes(&entries), usage);
         let permit = room.inspect_err(|error| {
             if error.kind == Kind::Full {
@@ -196,6 +199,12 @@ impl Engine {
         if let Some(id) = effects.timed {
             self.arm(shard, id, now);
         }
+    }
+}
+
+fn add(needed: &mut Needed, shard: ShardNo) {
+    if let Err(at) = needed.binary_search(&shard) {
+        needed.insert(at, shard);
     }
 }
 

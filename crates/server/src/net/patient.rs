@@ -80,6 +80,10 @@ impl AsyncWrite for Patient {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        // One piece needs no list of pieces, which the kernel would have to read first.
+        if let [only] = bufs {
+            return self.poll_write(cx, only);
+        }
         let written = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
         self.watch(cx, written)
     }
