@@ -48,6 +48,8 @@ pub(crate) struct App {
     pub(crate) shares: Shares,
     /// Requests that may have a file of their own open, see [`opens_a_file`].
     files: Arc<Semaphore>,
+    /// The newest events of the worker's live readers.
+    events: sse::Events,
     /// Becomes true when the server drains: live readers end.
     pub(crate) draining: watch::Receiver<bool>,
 }
@@ -70,7 +72,8 @@ impl App {
         let body_budget = Arc::new(Semaphore::new(units));
         let shares = descriptors::share(config.connections_max);
         let files = Arc::new(Semaphore::new(shares.files.min(Semaphore::MAX_PERMITS)));
-        Self { engine, config, body_budget, shares, files, draining }
+        let events = sse::Events::default();
+        Self { engine, config, body_budget, shares, files, events, draining }
     }
 
     /// The same for another worker.
@@ -81,6 +84,7 @@ impl App {
             body_budget: Arc::clone(&self.body_budget),
             shares: self.shares,
             files: Arc::clone(&self.files),
+            events: sse::Events::default(),
             draining: self.draining.clone(),
         })
     }
@@ -88,17 +92,23 @@ impl App {
     /// Answers a request. Nothing fails past this point: failures are answers, too.
     pub(crate) async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Reply {
         let (mut head, body) = request.into_parts();
-        let path = head.uri.path().to_owned();
-        let mut reply = match (guard::admit(&mut head), path::parse(&path)) {
+        let admitted = guard::admit(&mut head);
+        let path = head.uri.path();
+        let mut reply = match (admitted, path::parse(path)) {
             (Err(failure), _) => failure.reply(None),
             (Ok(()), _) if head.method == Method::OPTIONS => respond::preflight(),
             (Ok(()), Err(error)) => Failure::from(error).reply(None),
-            (Ok(()), Ok(target)) => match self.admitted(&head, body, target.clone()).await {
+            (Ok(()), Ok(target)) => match self.admitted(&head, body, target).await {
                 Ok(reply) => reply,
-                Err(failure) => failure.reply(Some(&target)),
+                Err(failure) => failure.reply(path::parse(path).ok().as_ref()),
             },
         };
         respond::common(reply.headers_mut());
+        // A browser that asks for a page of another origin says so. Answers that may be kept for
+        // somebody else are for all of them.
+        if is_get(&head.method) || head.headers.contains_key(header::ORIGIN) {
+            respond::expose(reply.headers_mut());
+        }
         if head.method == Method::HEAD {
             keep_head_only(&mut reply);
         }

@@ -1,7 +1,9 @@
 //! The one place where answers get their final form: common headers, and the problem body of
 //! every refusal and failure (`extensions.md` §1, Errors).
 
-use bytes::Bytes;
+use std::fmt;
+use std::io::Write as _;
+
 use headwater_core::refusal::Refusal;
 use headwater_core::state::Snapshot;
 use headwater_core::wire::cors;
@@ -11,6 +13,7 @@ use headwater_core::wire::path::{self, PathError, Resource, Target};
 use headwater_core::wire::problem::{self, Effect, Problem};
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use smallvec::SmallVec;
 
 use super::body::Body;
 use crate::engine::{self, Fault};
@@ -20,6 +23,9 @@ pub(crate) type Reply = Response<Body>;
 
 /// What a handler returns.
 pub(crate) type Answer = Result<Reply, Failure>;
+
+/// Offsets, numbers and digests are no longer than this.
+const SHORT_VALUE_BYTES: usize = 64;
 
 /// Seconds after which a refused client should try again.
 const RETRY_AFTER_SECONDS: &str = "1";
@@ -280,8 +286,12 @@ pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// Sets a header to something that prints as visible ASCII.
 #[expect(clippy::needless_pass_by_value, reason = "most callers have a number or an offset")]
-pub(crate) fn insert(headers: &mut HeaderMap, name: HeaderName, value: impl ToString) {
-    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(value.to_string())) {
+pub(crate) fn insert(headers: &mut HeaderMap, name: HeaderName, value: impl fmt::Display) {
+    // Printed in place first, since growing a string for it takes several allocations.
+    let mut text = SmallVec::<[u8; SHORT_VALUE_BYTES]>::new();
+    if write!(text, "{value}").is_ok()
+        && let Ok(value) = HeaderValue::from_bytes(&text)
+    {
         headers.insert(name, value);
     }
 }
@@ -326,6 +336,10 @@ pub(crate) fn common(headers: &mut HeaderMap) {
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CORP, HeaderValue::from_static("cross-origin"));
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+}
+
+/// What a page of another origin may see of an answer. It is longer than most answers to writes.
+pub(crate) fn expose(headers: &mut HeaderMap) {
     headers.insert(
         header::ACCESS_CONTROL_EXPOSE_HEADERS,
         HeaderValue::from_static(cors::EXPOSE_HEADERS),

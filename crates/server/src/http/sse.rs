@@ -1,6 +1,8 @@
 //! `GET {stream}?live=sse` (base protocol §8, `extensions.md` §10): everything from the start on,
 //! then whatever comes. Each data event and its control event leave in one piece.
 
+mod shared;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +21,15 @@ use http::{HeaderName, HeaderValue, Response, header};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use self::shared::{Event, Sight};
 use super::App;
 use super::body::Body;
 use super::page::stream_headers;
 use super::respond::{Answer, Failure};
 use crate::engine::Watch;
 use crate::random;
+
+pub(crate) use self::shared::Events;
 
 pub(super) async fn read(
     app: &Arc<App>,
@@ -190,6 +195,11 @@ impl LiveReader {
             self.ended = true;
             return Ok(None);
         }
+        // A client's limit of records is its own affair, and cuts events where nobody else does.
+        let sight = self.records_left.is_none().then(|| self.sight(offset));
+        if let Some(event) = sight.as_ref().and_then(|sight| self.app.events.get(sight)) {
+            return Ok(Some(self.take(event)));
+        }
         let bytes_max = self.app.config.read_page_bytes.min(EVENT_BYTES_MAX);
         let from = (offset, record);
         let page = self.app.page(&self.facts, from, bytes_max, self.records_left).await?;
@@ -214,7 +224,32 @@ impl LiveReader {
             *left = left.saturating_sub(to.1.0 - record.0);
         }
         self.control(&mut out);
-        Ok(Some(out.freeze()))
+        let bytes = out.freeze();
+        if let Some(sight) = sight {
+            let (text, caught_up) = (self.text, self.caught_up);
+            self.app.events.keep(sight, Event { bytes: bytes.clone(), to, text, caught_up });
+        }
+        Ok(Some(bytes))
+    }
+
+    /// What the next event would be made from.
+    fn sight(&self, from: Offset) -> Sight {
+        let Facts { id, tail, closed, first, .. } = self.facts;
+        Sight { stream: id, from, tail, closed, first, text: self.text, cursor: self.cursor() }
+    }
+
+    /// Takes an event that was made for a reader at the same place.
+    fn take(&mut self, event: Event) -> Bytes {
+        self.position = Position::At(event.to.0, event.to.1);
+        (self.text, self.caught_up) = (event.text, event.caught_up);
+        self.told = Some(self.next_offset());
+        self.ended |= self.facts.closed && self.at_end();
+        event.bytes
+    }
+
+    fn cursor(&self) -> String {
+        let now = self.app.engine.now().wall.0;
+        cursor::next(self.client_cursor.as_deref(), now, self.jitter)
     }
 
     /// Cuts a page of text where no character is torn: a message that ends inside one is held back
@@ -261,8 +296,7 @@ impl LiveReader {
     fn control(&mut self, out: &mut BytesMut) {
         let next_offset = self.next_offset();
         let closed = self.facts.closed && self.at_end();
-        let now = self.app.engine.now().wall.0;
-        let cursor = cursor::next(self.client_cursor.as_deref(), now, self.jitter);
+        let cursor = self.cursor();
         let next_record = match self.position {
             Position::At(_, record) => record.0,
             Position::Beyond(_) => self.facts.next.0,
