@@ -7,6 +7,7 @@
 
 mod accept;
 mod handler;
+mod live;
 mod patient;
 mod worker;
 
@@ -14,13 +15,15 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use http::{HeaderValue, Version, header};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -31,9 +34,11 @@ use tokio::time::Instant;
 pub(crate) use self::accept::Acceptor;
 use self::accept::Slot;
 use self::handler::Handler;
+pub(crate) use self::live::Handover;
+use self::live::Live;
 use self::patient::Patient;
 pub(crate) use self::worker::{Workers, count};
-use crate::http::App;
+use crate::http::{App, Body, Reply};
 
 /// What a client that was refused may still send before its connection is closed on it.
 const LINGER_BYTES: usize = 16 * 1024 * 1024;
@@ -47,38 +52,79 @@ const BUFFER_BYTES_MIN: usize = 8 * 1024;
 /// When the answer under way, or the newest one, has to be over.
 type Until = Arc<Mutex<Option<Instant>>>;
 
-async fn connection(
+/// How the part of a connection that is HTTP ended.
+enum Ended {
+    /// It is to be closed.
+    Done(Patient),
+    /// It is to be closed at once, and what was sent forgotten.
+    TooOld(Patient),
+    /// The head of an answer is out, and its body goes on for long.
+    Live(Live),
+}
+
+/// Serves one connection to its end.
+async fn connection(app: Arc<App>, socket: TcpStream, slot: Slot, draining: watch::Receiver<bool>) {
+    // Small answers leave at once; without this they would wait for more.
+    let _refused = socket.set_nodelay(true).is_err();
+    let longest = app.config.response_max_duration.max(app.config.sse_max_duration);
+    // In a box, so that its memory comes back when the rest is live.
+    let (io, too_old) = match Box::pin(requests(app, socket, slot.clone(), draining)).await {
+        Ended::Done(io) => (io, false),
+        Ended::TooOld(io) => (io, true),
+        Ended::Live(mut live) => {
+            let over = tokio::time::timeout(longest, live.run()).await;
+            if let Ok(Err(error)) = &over {
+                tracing::debug!(%error, "a live connection broke");
+            }
+            (live.io, over.is_err())
+        }
+    };
+    if too_old || io.gave_up() {
+        reset(&io.into_socket());
+    } else {
+        Box::pin(linger(io.into_socket())).await;
+    }
+    drop(slot);
+}
+
+/// Answers requests until one of the answers goes on without hyper, or none follows.
+async fn requests(
     app: Arc<App>,
     socket: TcpStream,
     slot: Slot,
     mut draining: watch::Receiver<bool>,
-) {
-    // Small answers leave at once; without this they would wait for more.
-    let _refused = socket.set_nodelay(true).is_err();
+) -> Ended {
     let until = Until::default();
     let longest = app.config.response_max_duration.max(app.config.sse_max_duration);
-    let io = TokioIo::new(Patient::new(socket, app.config.slow_reader_timeout));
+    let handover = Arc::<Handover>::default();
+    let live = Mutex::new(None);
+    let patient = Patient::new(socket, app.config.slow_reader_timeout, Arc::clone(&handover));
     let builder = builder(&app);
     let service = service_fn(|request: Request<Incoming>| {
+        let in_chunks = request.version() == Version::HTTP_11;
         let handler = Handler::new(Arc::clone(&app), slot.clone(), request);
-        let until = &until;
+        let (until, live, handover) = (&until, &live, &handover);
         *until.lock() = None;
-        handler.map(move |reply| {
+        handler.map(move |mut reply| {
             *until.lock() = Some(Instant::now() + longest);
+            if in_chunks && let Some(pieces) = reply.body_mut().hand_over(handover) {
+                reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                *live.lock() = Some(pieces);
+            }
             Ok::<_, Infallible>(reply)
         })
     });
-    let mut connection = builder.serve_connection(io, service);
+    let mut connection = builder.serve_connection(TokioIo::new(patient), service);
     let served = async {
         let finished = tokio::select! {
-            result = poll_fn(|cx| connection.poll_without_shutdown(cx)) => Some(result),
+            result = until_handed_over(&mut connection, &handover) => Some(result),
             _ = draining.wait_for(|draining| *draining) => None,
         };
         let result = if let Some(result) = finished {
             result
         } else {
             Pin::new(&mut connection).graceful_shutdown();
-            poll_fn(|cx| connection.poll_without_shutdown(cx)).await
+            until_handed_over(&mut connection, &handover).await
         };
         if let Err(error) = &result {
             tracing::debug!(%error, "a connection broke");
@@ -89,11 +135,27 @@ async fn connection(
         () = overdue(&until, longest) => true,
     };
     let io = connection.into_parts().io.into_inner();
-    if too_old || io.gave_up() {
-        reset(&io.into_socket());
-    } else {
-        linger(io.into_socket()).await;
+    match live.into_inner() {
+        _ if too_old => Ended::TooOld(io),
+        Some(pieces) if handover.is_done() => Ended::Live(Live { io, pieces }),
+        _ => Ended::Done(io),
     }
+}
+
+/// Drives HTTP until nothing is left to do, or to be done by hyper.
+async fn until_handed_over<S, R>(
+    connection: &mut http1::Connection<TokioIo<Patient>, S>,
+    handover: &Handover,
+) -> hyper::Result<()>
+where
+    S: HttpService<Incoming, ResBody = Body, Error = Infallible, Future = R> + Unpin,
+    R: Future<Output = Result<Reply, Infallible>> + Unpin,
+{
+    poll_fn(|cx| match connection.poll_without_shutdown(cx) {
+        Poll::Pending if handover.is_done() => Poll::Ready(Ok(())),
+        other => other,
+    })
+    .await
 }
 
 fn builder(app: &App) -> http1::Builder {

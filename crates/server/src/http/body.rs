@@ -2,11 +2,12 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::{Stream, StreamExt as _};
+use futures_util::StreamExt as _;
 use http::{HeaderMap, StatusCode, header};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
@@ -16,6 +17,7 @@ use tokio::time::Instant;
 
 use super::App;
 use super::respond::Failure;
+use crate::net::Handover;
 
 /// The budget of bodies in flight is counted in pieces of this many bytes.
 pub(crate) const BUDGET_UNIT: u64 = 1024;
@@ -28,12 +30,19 @@ const FIRST_SHARE_BYTES: u64 = 1024 * 1024;
 /// now and then would hold a connection and a share of the budget for ever.
 const PROGRESS_BYTES: u64 = 64 * 1024;
 
+/// Pieces of an answer, made as they are asked for.
+pub(crate) type Stream = Pin<Box<dyn futures_util::Stream<Item = io::Result<Bytes>> + Send>>;
+
 /// The body of an answer.
 pub(crate) enum Body {
     /// Known in full.
     Full(Bytes),
     /// Made piece by piece, as fast as the client takes it.
-    Pieces(Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>),
+    Pieces(Stream),
+    /// The same, but mostly there is nothing to send.
+    Live(Stream),
+    /// Sent by somebody else, who is told when the head of the answer is ready to leave.
+    Elsewhere(Arc<Handover>),
 }
 
 impl Body {
@@ -43,8 +52,21 @@ impl Body {
     }
 
     /// Pieces, until there are no more.
-    pub(crate) fn pieces(stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
+    pub(crate) fn pieces(
+        stream: impl futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static,
+    ) -> Self {
         Self::Pieces(Box::pin(stream))
+    }
+
+    /// The pieces of a live answer, which go on without hyper; `handover` tells when.
+    pub(crate) fn hand_over(&mut self, handover: &Arc<Handover>) -> Option<Stream> {
+        match std::mem::replace(self, Self::Elsewhere(Arc::clone(handover))) {
+            Self::Live(pieces) => Some(pieces),
+            other => {
+                *self = other;
+                None
+            }
+        }
     }
 
     /// Keeps a permit until the last piece is made; a body that is known in full needs it no more.
@@ -70,7 +92,11 @@ impl http_body::Body for Body {
         match self.get_mut() {
             Self::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Self::Pieces(pieces) => {
+            Self::Elsewhere(handover) => {
+                handover.ask();
+                Poll::Pending
+            }
+            Self::Pieces(pieces) | Self::Live(pieces) => {
                 pieces.as_mut().poll_next(cx).map(|piece| piece.map(|piece| piece.map(Frame::data)))
             }
         }
@@ -83,7 +109,7 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Pieces(_) => SizeHint::default(),
+            Self::Pieces(_) | Self::Live(_) | Self::Elsewhere(_) => SizeHint::default(),
         }
     }
 }
@@ -160,7 +186,7 @@ impl App {
 
     fn share(&self, bytes: u64) -> Result<OwnedSemaphorePermit, Failure> {
         let units = u32::try_from(bytes.div_ceil(BUDGET_UNIT)).unwrap_or(u32::MAX);
-        let budget = std::sync::Arc::clone(&self.body_budget);
+        let budget = Arc::clone(&self.body_budget);
         budget.try_acquire_many_owned(units.max(1)).map_err(|_busy| Failure::overloaded().closing())
     }
 }

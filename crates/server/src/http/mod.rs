@@ -30,7 +30,7 @@ use http::{Method, Request, StatusCode, header};
 use hyper::body::Incoming;
 use tokio::sync::{Semaphore, watch};
 
-pub(crate) use body::Body;
+pub(crate) use body::{Body, Stream};
 pub(crate) use respond::Reply;
 use respond::{Answer, Failure};
 

@@ -61,7 +61,8 @@ pub(super) async fn read(
     }
     stream_headers(headers, &facts);
     headers.remove(header::VARY);
-    *reply.body_mut() = Body::pieces(events(LiveReader::new(app, watch, facts, position, query)));
+    let reader = LiveReader::new(app, watch, facts, position, query);
+    *reply.body_mut() = Body::Live(Box::pin(events(reader)));
     Ok(reply)
 }
 

@@ -2,12 +2,15 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
+
+use super::live::Handover;
 
 /// The socket. Once it has given up, every write fails with `TimedOut`.
 pub(super) struct Patient {
@@ -16,11 +19,17 @@ pub(super) struct Patient {
     /// Ends when the client has taken nothing since a write had to wait.
     stuck: Option<Pin<Box<Sleep>>>,
     gave_up: bool,
+    /// Told when everything that was written is with the socket.
+    handover: Arc<Handover>,
 }
 
 impl Patient {
-    pub(super) fn new(socket: TcpStream, patience: Duration) -> Self {
-        Self { socket, patience, stuck: None, gave_up: false }
+    pub(super) fn new(socket: TcpStream, patience: Duration, handover: Arc<Handover>) -> Self {
+        Self { socket, patience, stuck: None, gave_up: false, handover }
+    }
+
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.socket
     }
 
     /// Whether the client was too slow.
@@ -93,7 +102,11 @@ impl AsyncWrite for Patient {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(cx)
+        let flushed = Pin::new(&mut self.socket).poll_flush(cx);
+        if flushed.is_ready() {
+            self.handover.flush();
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
