@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -14,6 +15,11 @@ use super::accept::{Accepted, Slot};
 use super::connection;
 use crate::engine::BELLS_MAX;
 use crate::http::App;
+
+/// A thread that sleeps must be woken when a timer is set that ends before all others, and the
+/// runtime does so with a system call even when it is the thread's own timer. With one timer that
+/// always ends soon, those of requests never are the first.
+const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// All workers.
 pub(crate) struct Workers {
@@ -112,6 +118,7 @@ async fn work(bench: Bench) {
     tokio::select! {
         () = serve(app, sockets, draining) => {}
         () = pump_for_ever(pump) => {}
+        () = heartbeat() => {}
         _ = cut.wait_for(|cut| *cut) => {}
     }
     drop(drained);
@@ -121,6 +128,12 @@ async fn pump_for_ever(pump: Option<crate::engine::Pump>) {
     match pump {
         Some(pump) => pump.await,
         None => std::future::pending().await,
+    }
+}
+
+async fn heartbeat() {
+    loop {
+        tokio::time::sleep(HEARTBEAT).await;
     }
 }
 
