@@ -94,7 +94,7 @@ struct LiveReader {
     client_cursor: Option<String>,
     jitter: u64,
     /// The offset that the last control event named: none is named twice in a row.
-    told: Option<String>,
+    told: Option<Beyond>,
     until: Instant,
     draining: watch::Receiver<bool>,
     ended: bool,
@@ -196,6 +196,10 @@ impl LiveReader {
             self.ended = true;
             return Ok(None);
         }
+        if offset >= self.facts.tail {
+            self.caught_up = true;
+            return Ok(self.control_if_new());
+        }
         // A client's limit of records is its own affair, and cuts events where nobody else does.
         let sight = self.records_left.is_none().then(|| self.sight(offset));
         if let Some(event) = sight.as_ref().and_then(|sight| self.app.events.get(sight)) {
@@ -283,7 +287,7 @@ impl LiveReader {
     }
 
     fn control_if_new(&mut self) -> Option<Bytes> {
-        let new = self.told.as_deref() != Some(&*self.next_offset());
+        let new = self.told.as_ref() != Some(&self.next_offset());
         let closed = self.facts.closed && self.at_end();
         (new || closed).then(|| self.control_only())
     }
@@ -306,7 +310,7 @@ impl LiveReader {
         sse::control(
             out,
             &Control {
-                next_offset: &next_offset,
+                next_offset: &next_offset.to_string(),
                 cursor: (!closed).then_some(&cursor),
                 up_to_date: self.caught_up || matches!(self.position, Position::Beyond(_)),
                 closed,
@@ -325,10 +329,11 @@ impl LiveReader {
         }
     }
 
-    fn next_offset(&self) -> String {
+    /// Where the client is to read on.
+    fn next_offset(&self) -> Beyond {
         match &self.position {
-            Position::At(offset, _) => offset.to_string(),
-            Position::Beyond(beyond) => beyond.to_string(),
+            Position::At(offset, _) => Beyond::Offset(*offset),
+            Position::Beyond(beyond) => beyond.clone(),
         }
     }
 }
