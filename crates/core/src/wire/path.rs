@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use smallvec::SmallVec;
 
 use crate::ids::{BucketId, InvalidName, StreamName};
 use crate::wire::invalid::{Invalid, code, shown};
@@ -65,6 +66,9 @@ pub enum Target<'a> {
         resource: Resource,
     },
 }
+
+/// Few paths have more segments than are held without an allocation.
+type Segments<T> = SmallVec<[T; 8]>;
 
 /// What of a stream a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,8 +132,8 @@ pub fn parse(raw_path: &str) -> Result<Target<'_>, PathError> {
     if let Some(target) = own(path) {
         return Ok(target);
     }
-    let segments = path.split('/').map(segment).collect::<Result<Vec<_>, _>>()?;
-    let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
+    let segments = path.split('/').map(segment).collect::<Result<Segments<_>, _>>()?;
+    let segments: Segments<&str> = segments.iter().map(AsRef::as_ref).collect();
     match *segments.as_slice() {
         ["v1", "stream", ref rest @ ..] => on_base(rest),
         ["v1", _, ..] => Err(unknown("there is nothing under /v1 but /v1/stream")),
@@ -266,6 +270,9 @@ fn segment(raw: &str) -> Result<Cow<'_, str>, Invalid> {
     if raw.is_empty() {
         let detail = "a path has no empty segment and no slash at its end";
         return Err(Invalid::new(code::INVALID_PATH, detail));
+    }
+    if memchr::memchr(b'%', raw.as_bytes()).is_none() {
+        return Ok(Cow::Borrowed(raw));
     }
     if !has_only_whole_escapes(raw) {
         return Err(refused("a % is followed by two hexadecimal digits"));
