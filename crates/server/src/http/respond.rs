@@ -285,7 +285,6 @@ pub(crate) const TRUE: HeaderValue = HeaderValue::from_static("true");
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// Sets a header to something that prints as visible ASCII.
-#[expect(clippy::needless_pass_by_value, reason = "most callers have a number or an offset")]
 pub(crate) fn insert(headers: &mut HeaderMap, name: HeaderName, value: impl fmt::Display) {
     // Printed in place first, since growing a string for it takes several allocations.
     let mut text = SmallVec::<[u8; SHORT_VALUE_BYTES]>::new();
