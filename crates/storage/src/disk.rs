@@ -65,8 +65,8 @@ pub trait DiskFile: Send + Sync {
     /// # Errors
     /// `StorageFull` when there is not that much room.
     fn allocate(&self, len: u64) -> io::Result<()>;
-    /// Makes later writes between two positions quick to sync, if that takes anything: what is there
-    /// may be overwritten with zeroes. By default it takes nothing.
+    /// Makes later writes between two positions quick to sync, if that takes anything: what is
+    /// there may be overwritten with zeroes. By default it takes nothing.
     fn prepare(&self, _from: u64, _to: u64) -> io::Result<()> {
         Ok(())
     }

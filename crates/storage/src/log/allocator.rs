@@ -93,8 +93,9 @@ impl Allocator {
         let is_first = self.room.lock().front().is_none();
         let size_max = if is_first { FIRST_FILE_BYTES } else { u64::MAX };
         let sizes = [self.log_file_bytes.min(size_max), 0];
-        let nobody_waits = || self.in_need.load(Ordering::Relaxed) == 0;
-        match self.add_file(&mut next_no, sizes, Use::Normal, &nobody_waits) {
+        let is_worth_it = is_first || !self.room.lock().has_long_frames();
+        let may_prepare = || is_worth_it && self.in_need.load(Ordering::Relaxed) == 0;
+        match self.add_file(&mut next_no, sizes, Use::Normal, &may_prepare) {
             Ok(()) => Ok(true),
             // Whoever needs the room is told; it is there again when space comes back.
             Err(error) if error.kind == Kind::Full => Ok(false),

@@ -32,6 +32,9 @@ use super::{footer, frame};
 /// What every file needs besides frames: a seal, and the fixed end of the footer.
 pub(crate) const FIXED_BYTES: u64 = frame::HEADER_BYTES + footer::TRAILER_BYTES;
 
+/// Frames of this length take longer to write than to sync.
+const LONG_FRAME_BYTES: u64 = 128 << 10;
+
 /// What reserved room is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
@@ -80,6 +83,8 @@ struct Filling {
     position: u64,
     /// What the frames so far need in the footer.
     footer: u64,
+    /// How many there are.
+    frames: u64,
 }
 
 /// Where a group goes.
@@ -98,7 +103,7 @@ impl Room {
 
     /// Adds an allocated file behind the others.
     pub(crate) fn add(&mut self, file: Arc<LogFile>) {
-        self.files.push_back(Filling { file, position: file::HEADER_BYTES, footer: 0 });
+        self.files.push_back(Filling { file, position: file::HEADER_BYTES, footer: 0, frames: 0 });
     }
 
     /// A permit, if the invariant allows it.
@@ -165,6 +170,7 @@ impl Room {
         let place = Place::NewFrame { file: Arc::clone(&front.file), position: front.position };
         front.position += alone;
         front.footer += footer;
+        front.frames += 1;
         place
     }
 
@@ -175,6 +181,12 @@ impl Room {
             1 => self.files.front().is_some_and(|front| front.left() < front.file.size / 2),
             _ => false,
         }
+    }
+
+    /// Whether the frames of the front file are so long on average that preparing the next file
+    /// would cost more than their syncs gain.
+    pub(crate) fn has_long_frames(&self) -> bool {
+        self.files.front().is_some_and(|front| front.position >= front.frames * LONG_FRAME_BYTES)
     }
 
     /// The front file and where the next frame would go, for the seal.
