@@ -28,6 +28,11 @@ const LOCK: &str = "LOCK";
 /// Zeroes written at a time where the file system cannot allocate.
 const ZERO_BYTES: usize = 1 << 20;
 
+/// Zeroes written at a time to prepare room. The kernel keeps bytes in memory in the units in which
+/// they were written, and later syncs whole units: with larger ones than a page each small frame
+/// would cost as much as they have.
+const PAGE_BYTES: usize = 4 << 10;
+
 impl OsDisk {
     /// Takes `dir` for this process, creating it when missing.
     ///
@@ -165,7 +170,7 @@ impl DiskFile for OsFile {
             return Ok(());
         }
         match fallocate(&self.0, FallocateFlags::empty(), 0, len) {
-            Err(rustix::io::Errno::OPNOTSUPP) => self.fill(old.min(len), len),
+            Err(rustix::io::Errno::OPNOTSUPP) => self.fill(old.min(len), len, ZERO_BYTES),
             other => Ok(other?),
         }
     }
@@ -173,7 +178,7 @@ impl DiskFile for OsFile {
     /// Room that was allocated counts as unwritten, and the first sync of a write to it also has to
     /// sync that this has changed. Written zeroes make that one write to the medium less.
     fn prepare(&self, from: u64, to: u64) -> io::Result<()> {
-        self.fill(from, to)
+        self.fill(from, to, PAGE_BYTES)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
@@ -190,12 +195,12 @@ impl DiskFile for OsFile {
 }
 
 impl OsFile {
-    /// Writes zeroes; also what `allocate` means on a file system that cannot.
-    fn fill(&self, from: u64, to: u64) -> io::Result<()> {
-        let zeroes = vec![0; ZERO_BYTES];
+    /// Writes zeroes, so many at a time; also what `allocate` means on a file system that cannot.
+    fn fill(&self, from: u64, to: u64, piece: usize) -> io::Result<()> {
+        let zeroes = vec![0; piece];
         let mut position = from;
         while position < to {
-            let len = usize::try_from(to - position).unwrap_or(usize::MAX).min(ZERO_BYTES);
+            let len = usize::try_from(to - position).unwrap_or(usize::MAX).min(piece);
             self.0.write_all_at(&zeroes[..len], position)?;
             position += len as u64;
         }
