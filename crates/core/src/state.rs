@@ -263,8 +263,8 @@ impl Stream {
         (!self.hidden && end > self.retained) || self.forks().any(|(_, range)| overlaps(range))
     }
 
-    /// The boundary from which on bytes of this incarnation's in `start..end` may still be read; none
-    /// if nobody may read any.
+    /// The boundary from which on bytes of this incarnation's in `start..end` may still be read;
+    /// none if nobody may read any.
     pub fn needed_from(&self, start: Offset, end: Offset) -> Option<Offset> {
         let own = (!self.hidden && end > self.retained).then_some(self.retained);
         let forks = self.forks().filter(|(_, range)| start < range.end && end > range.start);

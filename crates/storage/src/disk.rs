@@ -83,8 +83,8 @@ pub trait DiskFile: Send + Sync {
     fn sync(&self) -> io::Result<()>;
 }
 
-/// Bytes of one file other than the log's that are written before they are synced: a sync of the log
-/// may have to wait for the one that is under way on the same disk, and for no more than that.
+/// Bytes of one file other than the log's that are written before they are synced: a sync of the
+/// log may have to wait for the one that is under way on the same disk, and for no more than that.
 pub(crate) const SYNC_BYTES: usize = 256 << 10;
 
 /// Reads `len` bytes; `None` when the file ends too early.

@@ -84,7 +84,13 @@ impl App {
             respond::status(StatusCode::NOT_MODIFIED)
         } else {
             let reader = self.reader(facts, page.from.0, page.to.0);
-            http::Response::new(body(reader, page, facts.is_json(), representation).await?)
+            let form = Form::new(facts.is_json(), representation, page);
+            let len = form.len(page);
+            let mut reply = http::Response::new(body(reader, page, form).await?);
+            if let Some(len) = len {
+                respond::insert(reply.headers_mut(), header::CONTENT_LENGTH, len);
+            }
+            reply
         };
         let headers = reply.headers_mut();
         respond::insert(headers, header::ETAG, etag);
@@ -154,26 +160,21 @@ pub(super) fn lifetime_headers(headers: &mut HeaderMap, facts: &Facts) {
 }
 
 /// The body of a page.
-async fn body(
-    reader: Reader,
-    page: Page,
-    is_json: bool,
-    representation: Representation,
-) -> Result<Body, Failure> {
-    let mut form = Form::new(is_json, representation);
-    if page.from.0 == page.to.0 {
-        return Ok(Body::Full(form.finish()));
-    }
+async fn body(reader: Reader, page: Page, mut form: Form) -> Result<Body, Failure> {
     let len = page.to.0.since(page.from.0);
+    if len == 0 {
+        return Ok(Body::Full(form.empty()));
+    }
     // The first chunk is read before the head goes out: damage is an answer of its own.
-    let Some((first, rest)) = next(reader).await? else { return Ok(Body::Full(form.finish())) };
+    let Some((first, rest)) = next(reader).await? else { return Ok(Body::Full(form.empty())) };
     if len > SMALL_PAGE_BYTES {
         return Ok(Body::pieces(pieces(form, first, rest)));
     }
-    if !is_json && first.bytes.len() as u64 == len {
+    if matches!(form, Form::Raw) && first.bytes.len() as u64 == len {
         return Ok(Body::Full(first.bytes));
     }
     let mut all = BytesMut::with_capacity(usize::try_from(len).unwrap_or(0) + 2);
+    all.extend_from_slice(&form.begin());
     all.extend_from_slice(&form.chunk(&first));
     let mut reader = rest;
     while let Some((chunk, rest)) = next(reader).await? {
@@ -190,30 +191,36 @@ fn pieces(
     first: Chunk,
     reader: Reader,
 ) -> impl futures_util::Stream<Item = std::io::Result<Bytes>> + Send {
-    struct State {
-        form: Form,
-        ready: Option<Chunk>,
-        reader: Option<Reader>,
+    enum At {
+        Begin(Chunk, Reader),
+        First(Chunk, Reader),
+        Rest(Reader),
     }
-    let state = State { form, ready: Some(first), reader: Some(reader) };
-    stream::unfold(state, |mut state| async move {
-        if let Some(chunk) = state.ready.take() {
-            let piece = state.form.chunk(&chunk);
-            return Some((Ok(piece), state));
-        }
-        match next(state.reader.take()?).await {
-            Ok(Some((chunk, reader))) => {
-                let piece = state.form.chunk(&chunk);
-                state.reader = Some(reader);
-                Some((Ok(piece), state))
+    stream::unfold((form, Some(At::Begin(first, reader))), |(mut form, at)| async move {
+        match at? {
+            At::Begin(first, reader) => {
+                // hyper leaves out a piece without a byte.
+                let begin = form.begin();
+                Some((Ok(begin), (form, Some(At::First(first, reader)))))
             }
-            Ok(None) => {
-                let end = state.form.finish();
-                (!end.is_empty()).then_some((Ok(end), state))
+            At::First(first, reader) => {
+                let piece = form.chunk(&first);
+                Some((Ok(piece), (form, Some(At::Rest(reader)))))
             }
-            Err(_failure) => {
-                Some((Err(std::io::Error::other("the stream could not be read on")), state))
-            }
+            At::Rest(reader) => match next(reader).await {
+                Ok(Some((chunk, reader))) => {
+                    let piece = form.chunk(&chunk);
+                    Some((Ok(piece), (form, Some(At::Rest(reader)))))
+                }
+                Ok(None) => {
+                    let end = form.finish();
+                    (!end.is_empty()).then_some((Ok(end), (form, None)))
+                }
+                Err(_failure) => {
+                    let cut = std::io::Error::other("the stream could not be read on");
+                    Some((Err(cut), (form, None)))
+                }
+            },
         }
     })
 }
@@ -222,17 +229,17 @@ fn pieces(
 enum Form {
     /// As they are.
     Raw,
-    /// A JSON array: the separator at the end of a chunk is held back until more follows.
-    Array { begun: bool, held: bool },
+    /// A JSON array: as they are, in brackets, without the separator just before `end`.
+    Array { end: Offset },
     /// A message a line; a message may arrive in several chunks.
     Lines { partial: BytesMut, with_record: bool },
 }
 
 impl Form {
-    fn new(is_json: bool, representation: Representation) -> Self {
+    fn new(is_json: bool, representation: Representation, page: Page) -> Self {
         match (is_json, representation) {
             (false, _) => Self::Raw,
-            (true, Representation::Array) => Self::Array { begun: false, held: false },
+            (true, Representation::Array) => Self::Array { end: page.to.0 },
             (true, Representation::Ndjson) => {
                 Self::Lines { partial: BytesMut::new(), with_record: false }
             }
@@ -242,21 +249,38 @@ impl Form {
         }
     }
 
+    /// How long the page is in this form, where that is known before it is read.
+    fn len(&self, page: Page) -> Option<u64> {
+        let len = page.to.0.since(page.from.0);
+        match self {
+            Self::Raw => Some(len),
+            // Two brackets, and the last separator left out.
+            Self::Array { .. } if len > 0 => Some(len + 1),
+            Self::Array { .. } => Some(2),
+            Self::Lines { .. } => None,
+        }
+    }
+
+    /// A page without messages.
+    fn empty(&self) -> Bytes {
+        match self {
+            Self::Array { .. } => Bytes::from_static(b"[]"),
+            Self::Raw | Self::Lines { .. } => Bytes::new(),
+        }
+    }
+
+    /// What comes before the first chunk.
+    fn begin(&self) -> Bytes {
+        Bytes::from_static(if matches!(self, Self::Array { .. }) { b"[" } else { b"" })
+    }
+
     fn chunk(&mut self, chunk: &Chunk) -> Bytes {
         match self {
             Self::Raw => chunk.bytes.clone(),
-            Self::Array { begun, held } => {
-                let mut out = BytesMut::with_capacity(chunk.bytes.len() + 1);
+            Self::Array { end } => {
                 let len = chunk.bytes.len();
-                let ends = chunk.ends.last().is_some_and(|end| *end as usize == len);
-                if !*begun {
-                    out.extend_from_slice(b"[");
-                } else if *held {
-                    out.extend_from_slice(&[json::SEPARATOR]);
-                }
-                (*begun, *held) = (true, ends);
-                out.extend_from_slice(&chunk.bytes[..len - usize::from(ends)]);
-                out.freeze()
+                let is_last = chunk.offset.plus(len as u64) == *end;
+                chunk.bytes.slice(..len - usize::from(is_last))
             }
             Self::Lines { partial, with_record } => {
                 let mut out = BytesMut::with_capacity(chunk.bytes.len() + 64);
@@ -284,11 +308,8 @@ impl Form {
         }
     }
 
-    fn finish(&mut self) -> Bytes {
-        match self {
-            Self::Array { begun: false, .. } => Bytes::from_static(b"[]"),
-            Self::Array { begun: true, .. } => Bytes::from_static(b"]"),
-            Self::Raw | Self::Lines { .. } => Bytes::new(),
-        }
+    /// What comes behind the last chunk.
+    fn finish(&self) -> Bytes {
+        Bytes::from_static(if matches!(self, Self::Array { .. }) { b"]" } else { b"" })
     }
 }
