@@ -1,6 +1,6 @@
 //! Content types: what a stream's bytes are, and therefore how they are cut, joined and shown.
 
-use std::sync::Arc;
+use arcstr::{ArcStr, literal};
 
 use crate::wire::invalid::{Invalid, code, shown};
 
@@ -19,14 +19,11 @@ pub enum Mode {
 }
 
 /// A well-formed media type with its parameters, kept exactly as sent. It is printable ASCII (and
-/// tabs inside quotes), so it can be put on any line of any protocol. Cheap to clone.
+/// tabs inside quotes), so it can be put on any line of any protocol. One pointer, cheap to clone.
 ///
 /// `==` compares the texts; what the protocol compares is [`ContentType::same_media_type`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct ContentType {
-    text: Arc<str>,
-    mode: Mode,
-}
+pub struct ContentType(ArcStr);
 
 impl ContentType {
     /// Reads the value of a `Content-Type` header (RFC 9110 §8.3.1). An empty one counts as
@@ -46,32 +43,38 @@ impl ContentType {
             );
             return Err(Invalid::new(code::INVALID_CONTENT_TYPE, detail));
         }
-        Ok(Self { text: text.into(), mode: Mode::of(without_parameters(text)) })
+        // Most requests name one of these, and need no memory of their own for that.
+        Ok(Self(match text {
+            "application/json" => literal!("application/json"),
+            "application/octet-stream" => literal!("application/octet-stream"),
+            "text/plain" => literal!("text/plain"),
+            _ => ArcStr::from(text),
+        }))
     }
 
     /// `application/octet-stream`: what a body without a content type is.
     pub fn octet_stream() -> Self {
-        Self { text: "application/octet-stream".into(), mode: Mode::Binary }
+        Self(literal!("application/octet-stream"))
     }
 
     /// The text exactly as sent.
     pub fn as_str(&self) -> &str {
-        &self.text
+        &self.0
     }
 
     /// How messages of this type are handled.
     pub fn mode(&self) -> Mode {
-        self.mode
+        Mode::of(&self.0)
     }
 
     /// `type/subtype` in lower case, without parameters.
     pub fn media_type(&self) -> String {
-        without_parameters(&self.text).to_ascii_lowercase()
+        without_parameters(&self.0).to_ascii_lowercase()
     }
 
     /// Whether both are the same type and subtype; case and parameters do not matter.
     pub fn same_media_type(&self, other: &Self) -> bool {
-        without_parameters(&self.text).eq_ignore_ascii_case(without_parameters(&other.text))
+        without_parameters(&self.0).eq_ignore_ascii_case(without_parameters(&other.0))
     }
 }
 
@@ -82,15 +85,24 @@ impl Default for ContentType {
 }
 
 impl Mode {
-    fn of(media_type: &str) -> Self {
-        if media_type.eq_ignore_ascii_case("application/json") {
+    /// Asked for every message, so that it looks at the few bytes that matter only.
+    fn of(text: &str) -> Self {
+        if let Some(rest) = after(text, "application/json")
+            && (rest.is_empty() || rest.starts_with([';', ' ', '\t']))
+        {
             Self::Json
-        } else if media_type.get(..5).is_some_and(|main| main.eq_ignore_ascii_case("text/")) {
+        } else if after(text, "text/").is_some() {
             Self::Text
         } else {
             Self::Binary
         }
     }
+}
+
+/// What follows `prefix`, in whatever case it stands there.
+fn after<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    let (front, rest) = text.split_at_checked(prefix.len())?;
+    front.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
 /// The part before the first semicolon, which no type or subtype can contain.

@@ -9,6 +9,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arcstr::{ArcStr, literal};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// How many virtual shards a data directory has; fixed when the directory is created.
@@ -158,19 +159,19 @@ pub struct InvalidName {
 /// A bucket's id. The base surface is a name space of its own, [`BucketId::base`], which no client
 /// can name, create or delete.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BucketId(Arc<str>);
+pub struct BucketId(ArcStr);
 
 impl BucketId {
     /// The name space behind `/v1/stream`.
     pub fn base() -> Self {
-        Self(Arc::from(""))
+        Self(literal!(""))
     }
 
     /// A client's bucket id: `^[a-z0-9_-]{4,64}$`.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
         let legal = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
         if (4..=64).contains(&text.len()) && text.bytes().all(legal) {
-            Ok(Self(Arc::from(text)))
+            Ok(Self(ArcStr::from(text)))
         } else {
             Err(InvalidName { rule: "a bucket id has 4 to 64 of a-z, 0-9, _ and -" })
         }
@@ -200,9 +201,9 @@ impl std::borrow::Borrow<str> for BucketId {
 }
 
 /// The full name of a stream: `{bucket}/{stream}`, or `/{path}` on the base surface. The two cannot
-/// meet, since a bucket id is never empty. Cheap to clone.
+/// meet, since a bucket id is never empty. One pointer, cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamName(Arc<str>);
+pub struct StreamName(ArcStr);
 
 impl StreamName {
     /// A stream on the `/ds` and root surfaces; `local` is already percent-decoded.
@@ -253,7 +254,7 @@ impl StreamName {
 
     /// A name that was valid when it was written to disk.
     pub fn from_stored(key: &str) -> Option<Self> {
-        key.contains('/').then(|| Self(Arc::from(key)))
+        key.contains('/').then(|| Self(ArcStr::from(key)))
     }
 
     /// The name as one text, unique across all surfaces.
@@ -263,7 +264,10 @@ impl StreamName {
 
     /// The name space that this stream lives in.
     pub fn bucket(&self) -> BucketId {
-        BucketId(Arc::from(self.split().0))
+        match self.split().0 {
+            "" => BucketId::base(),
+            id => BucketId(ArcStr::from(id)),
+        }
     }
 
     /// The stream id inside its bucket, or the path on the base surface (no leading slash).
