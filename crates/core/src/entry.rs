@@ -216,7 +216,7 @@ impl State {
     }
 
     fn mark_stream(&mut self, id: StreamId, lsn: Lsn) {
-        if let Some(stream) = self.streams.get_mut(&id) {
+        if let Some(stream) = self.streams.get_mut(id) {
             stream.touched.0 = lsn;
         }
     }

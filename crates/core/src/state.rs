@@ -2,7 +2,7 @@
 //! [`crate::entry`]) changes what is here, so that a replayed shard equals the live one; the few
 //! fields that replay cannot know are marked *soft* and are left out of images and comparisons.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
@@ -17,8 +17,11 @@ use crate::refusal::Refusal;
 mod image;
 mod life;
 mod place;
+mod slab;
+mod streams;
 
 pub use life::{Deadline, Grace, Life};
+use streams::Streams;
 
 /// The two clocks that a decision may look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +36,7 @@ pub struct Now {
 #[derive(Debug)]
 pub struct State {
     pub(crate) shard: ShardNo,
-    pub(crate) streams: HashMap<StreamId, Stream>,
-    pub(crate) names: HashMap<StreamName, StreamId>,
+    pub(crate) streams: Streams,
     pub(crate) buckets: BTreeMap<BucketId, Bucket>,
     /// The counter of the next [`StreamId`] of this shard.
     pub(crate) next_stream: u64,
@@ -272,6 +274,31 @@ impl Stream {
         from.map(|from| from.max(start))
     }
 
+    /// A stream as most are: empty, open, and without an end.
+    pub(crate) fn new(
+        id: StreamId,
+        name: StreamName,
+        content: ContentType,
+        created_at: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            name,
+            content,
+            created_at,
+            written_at: created_at,
+            tail: Offset::ZERO,
+            next: Record(0),
+            retained: Offset::ZERO,
+            first: Record(0),
+            closed: false,
+            hidden: false,
+            life: Life::Endless,
+            touched: Soft::default(),
+            extra: None,
+        }
+    }
+
     pub(crate) fn extra_mut(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
     }
@@ -285,14 +312,7 @@ impl State {
         if BucketId::base().shard() == shard {
             buckets.insert(BucketId::base(), Bucket::default());
         }
-        Self {
-            shard,
-            streams: HashMap::new(),
-            names: HashMap::new(),
-            buckets,
-            next_stream: 0,
-            removed_lsn: Lsn::ZERO,
-        }
+        Self { shard, streams: Streams::new(), buckets, next_stream: 0, removed_lsn: Lsn::ZERO }
     }
 
     /// Which shard this is.
@@ -302,18 +322,18 @@ impl State {
 
     /// The stream under `name`, whatever its condition: soft-deleted and expired ones too.
     pub fn find(&self, name: &StreamName) -> Option<&Stream> {
-        self.streams.get(self.names.get(name)?)
+        self.streams.named(name)
     }
 
     /// An incarnation of this shard.
     pub fn stream(&self, id: StreamId) -> Option<&Stream> {
-        self.streams.get(&id)
+        self.streams.get(id)
     }
 
     /// Every incarnation of this shard, in the order of their ids. Costs a sort, so that the same
     /// shard always gives the same sequence.
     pub fn streams(&self) -> impl ExactSizeIterator<Item = &Stream> {
-        let mut streams: Vec<_> = self.streams.values().collect();
+        let mut streams: Vec<_> = self.streams.iter().collect();
         streams.sort_unstable_by_key(|stream| stream.id);
         streams.into_iter()
     }
@@ -356,7 +376,6 @@ impl PartialEq for State {
         self.shard == other.shard
             && self.next_stream == other.next_stream
             && self.streams == other.streams
-            && self.names == other.names
             && self.buckets == other.buckets
     }
 }

@@ -52,9 +52,7 @@ impl State {
             Ok(())
         })?;
         d.list("streams", |d| {
-            let stream = take_stream(d)?;
-            state.names.insert(stream.name.clone(), stream.id);
-            state.streams.insert(stream.id, stream);
+            state.streams.insert(take_stream(d)?);
             Ok(())
         })?;
         d.end("image")?;

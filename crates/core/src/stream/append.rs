@@ -202,7 +202,7 @@ impl Append {
 
 impl State {
     pub(crate) fn apply_appended(&mut self, appended: &Appended) -> Effects {
-        let Some(stream) = self.streams.get_mut(&appended.id) else {
+        let Some(stream) = self.streams.get_mut(appended.id) else {
             return Effects::default();
         };
         let first = stream.next;

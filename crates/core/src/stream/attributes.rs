@@ -38,7 +38,7 @@ impl State {
         json: Option<&Bytes>,
         at: Timestamp,
     ) -> Effects {
-        if let Some(stream) = self.streams.get_mut(&id) {
+        if let Some(stream) = self.streams.get_mut(id) {
             stream.life.renew(at);
             if json.is_some() || stream.extra.is_some() {
                 stream.extra_mut().attributes = json.cloned();

@@ -11,7 +11,7 @@ use crate::ids::{Offset, Record, StreamId, StreamName, Timestamp};
 use crate::json::Messages;
 use crate::moment::Lifetime;
 use crate::refusal::Refusal;
-use crate::state::{Extra, Life, Now, Origin, Snapshot, Soft, State, Stream};
+use crate::state::{Extra, Life, Now, Origin, Snapshot, State, Stream};
 use crate::stream::fork::{Fork, Inherited};
 use crate::stream::{attributes, delete};
 
@@ -218,22 +218,13 @@ impl Life {
 
 impl State {
     pub(crate) fn apply_created(&mut self, created: &Created) -> Effects {
-        let mut stream = Stream {
-            id: created.id,
-            name: created.name.clone(),
-            content: created.content.clone(),
-            created_at: created.at,
-            written_at: created.at,
-            tail: created.start.0.plus(created.bytes),
-            next: Record(created.start.1.0 + created.count),
-            retained: created.retained.0,
-            first: created.retained.1,
-            closed: created.closed,
-            hidden: false,
-            life: created.life.clone(),
-            touched: Soft::default(),
-            extra: None,
-        };
+        let Created { id, at, .. } = *created;
+        let mut stream = Stream::new(id, created.name.clone(), created.content.clone(), at);
+        stream.tail = created.start.0.plus(created.bytes);
+        stream.next = Record(created.start.1.0 + created.count);
+        (stream.retained, stream.first) = created.retained;
+        stream.closed = created.closed;
+        stream.life = created.life.clone();
         if created.attributes.is_some() || created.origin.is_some() || created.snapshot.is_some() {
             stream.extra = Some(Box::new(Extra {
                 attributes: created.attributes.clone(),
@@ -247,8 +238,7 @@ impl State {
             blob_used: created.snapshot.as_ref().map(|snapshot| snapshot.blob),
             ..Effects::default()
         };
-        self.names.insert(created.name.clone(), created.id);
-        self.streams.insert(created.id, stream);
+        self.streams.insert(stream);
         self.next_stream = self.next_stream.max(created.id.counter() + 1);
         effects
     }

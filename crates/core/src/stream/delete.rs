@@ -41,7 +41,7 @@ pub(crate) fn end(view: &View<'_>, stream: &Stream) -> Result<Vec<Logged>, Stop>
 
 impl State {
     pub(crate) fn apply_hidden(&mut self, id: StreamId) -> Effects {
-        let Some(stream) = self.streams.get_mut(&id) else {
+        let Some(stream) = self.streams.get_mut(id) else {
             return Effects::default();
         };
         stream.hidden = true;
@@ -59,12 +59,9 @@ impl State {
     }
 
     pub(crate) fn apply_removed(&mut self, id: StreamId) -> Effects {
-        let Some(stream) = self.streams.remove(&id) else {
+        let Some(stream) = self.streams.remove(id) else {
             return Effects::default();
         };
-        if self.names.get(&stream.name) == Some(&id) {
-            self.names.remove(&stream.name);
-        }
         Effects {
             changed: Some(id),
             removed: Some(id),
@@ -75,7 +72,7 @@ impl State {
     }
 
     pub(crate) fn apply_fork_released(&mut self, source: StreamId, fork: StreamId) -> Effects {
-        let Some(stream) = self.streams.get_mut(&source) else {
+        let Some(stream) = self.streams.get_mut(source) else {
             return Effects::default();
         };
         stream.extra_mut().forks.remove(&fork);

@@ -32,7 +32,7 @@ pub(crate) fn renew(view: &View<'_>, id: StreamId, now: Now) -> Result<Decision,
 
 impl State {
     pub(crate) fn apply_renewed(&mut self, id: StreamId, at: Timestamp) -> Effects {
-        if let Some(stream) = self.streams.get_mut(&id) {
+        if let Some(stream) = self.streams.get_mut(id) {
             stream.life.renew(at);
         }
         Effects::default()
@@ -40,7 +40,7 @@ impl State {
 
     /// Counts a live reader in (`joined`) or out, which stops the TTL window or starts it anew.
     pub fn count_reader(&mut self, id: StreamId, joined: bool, now: Now) {
-        if let Some(Life::Ttl { grace, .. }) = self.streams.get_mut(&id).map(|s| &mut s.life) {
+        if let Some(Life::Ttl { grace, .. }) = self.streams.get_mut(id).map(|s| &mut s.life) {
             let readers = grace.0.readers;
             grace.0.readers = if joined { readers + 1 } else { readers.saturating_sub(1) };
             grace.0.renewed_at = grace.0.renewed_at.max(now.node);
@@ -51,7 +51,7 @@ impl State {
     /// than an eighth of the window, which is what recovery makes up for, so that a
     /// [`crate::command::Command::Renew`] is due.
     pub fn renew(&mut self, id: StreamId, now: Now) -> bool {
-        let Some(stream) = self.streams.get_mut(&id) else {
+        let Some(stream) = self.streams.get_mut(id) else {
             return false;
         };
         let Life::Ttl { window, renewed_at, grace, .. } = &mut stream.life else {
@@ -63,7 +63,7 @@ impl State {
 
     /// After replay: a TTL whose last renewals were not recorded may only get longer.
     pub fn grant_recovery_grace(&mut self) {
-        for stream in self.streams.values_mut() {
+        for stream in self.streams.iter_mut() {
             if let Life::Ttl { window, renewed_at, grace, .. } = &mut stream.life {
                 let eighth = window.millis() / 8;
                 grace.0.renewed_at = Timestamp(renewed_at.0.saturating_add(eighth));

@@ -225,7 +225,7 @@ impl State {
         fork: StreamId,
         inherited: &Range<Offset>,
     ) -> Effects {
-        if let Some(stream) = self.streams.get_mut(&source) {
+        if let Some(stream) = self.streams.get_mut(source) {
             stream.extra_mut().forks.insert(fork, inherited.clone());
         }
         Effects::default()
@@ -236,7 +236,6 @@ impl State {
 mod tests {
     use super::*;
     use crate::ids::{ShardNo, Timestamp};
-    use crate::state::{Extra, Soft};
 
     /// A stream that ends at `tail` and inherits through `lineage`.
     fn stream(counter: u64, tail: u64, lineage: Option<Arc<Lineage>>) -> Stream {
@@ -249,22 +248,10 @@ mod tests {
             sub_offset: 0,
             lineage,
         };
-        Stream {
-            id,
-            name,
-            content: ContentType::default(),
-            created_at: Timestamp(0),
-            written_at: Timestamp(0),
-            tail: Offset(tail),
-            next: Record(tail),
-            retained: Offset::ZERO,
-            first: Record(0),
-            closed: false,
-            hidden: false,
-            life: Life::Endless,
-            touched: Soft::default(),
-            extra: Some(Box::new(Extra { origin: Some(origin), ..Extra::default() })),
-        }
+        let mut stream = Stream::new(id, name, ContentType::default(), Timestamp(0));
+        (stream.tail, stream.next) = (Offset(tail), Record(tail));
+        stream.extra_mut().origin = Some(origin);
+        stream
     }
 
     /// Which incarnations a lineage names, and up to where.

@@ -64,7 +64,7 @@ impl State {
         record: Record,
         at: Timestamp,
     ) -> Effects {
-        let Some(stream) = self.streams.get_mut(&id) else {
+        let Some(stream) = self.streams.get_mut(id) else {
             return Effects::default();
         };
         stream.life.renew(at);

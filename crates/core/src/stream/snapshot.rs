@@ -159,7 +159,7 @@ impl State {
         retain: bool,
         at: Timestamp,
     ) -> Effects {
-        let Some(stream) = self.streams.get_mut(&id) else {
+        let Some(stream) = self.streams.get_mut(id) else {
             return Effects::default();
         };
         stream.life.renew(at);
