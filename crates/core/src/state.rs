@@ -91,16 +91,12 @@ pub struct Stream {
     pub tail: Offset,
     /// The ordinal that the next message will have.
     pub next: Record,
-    /// The earliest offset that may be read.
-    pub retained: Offset,
-    /// The ordinal of the message at `retained`.
-    pub first: Record,
     /// Nothing more can be appended.
     pub closed: bool,
     /// Deleted by a client, kept for its forks.
     pub hidden: bool,
-    /// When it expires, if ever.
-    pub life: Life,
+    /// When it expires; nothing for [`Life::Endless`], which most are.
+    pub(crate) life: Option<Box<Life>>,
     /// Soft: the newest entry that touched this stream.
     pub(crate) touched: Soft<Lsn>,
     /// What most streams do not have.
@@ -119,6 +115,8 @@ pub(crate) struct Extra {
     pub(crate) origin: Option<Origin>,
     /// Live forks of this stream and what each inherits of it.
     pub(crate) forks: BTreeMap<StreamId, Range<Offset>>,
+    /// The boundary of retention: the earliest offset that may be read, and its message's ordinal.
+    pub(crate) retained: (Offset, Record),
 }
 
 /// Where a fork came from.
@@ -213,13 +211,32 @@ impl Stream {
 
     /// When it expires, as far as is known now; later reads may move it.
     pub fn deadline(&self) -> Option<Deadline> {
-        self.life.deadline().filter(|_| !self.hidden)
+        self.life().deadline().filter(|_| !self.hidden)
     }
 
     /// The newest entry that touched this stream: what was seen here may be told to a client once
     /// the log is durable up to there.
     pub fn touched(&self) -> Lsn {
         self.touched.0
+    }
+
+    /// When it expires, if ever.
+    pub fn life(&self) -> &Life {
+        self.life.as_deref().unwrap_or(&Life::Endless)
+    }
+
+    /// The earliest offset that may be read.
+    pub fn retained(&self) -> Offset {
+        self.boundary_of_retention().0
+    }
+
+    /// The ordinal of the message at [`Stream::retained`].
+    pub fn first(&self) -> Record {
+        self.boundary_of_retention().1
+    }
+
+    fn boundary_of_retention(&self) -> (Offset, Record) {
+        self.extra.as_ref().map(|extra| extra.retained).unwrap_or_default()
     }
 
     /// Whether its messages are JSON values.
@@ -262,13 +279,13 @@ impl Stream {
     /// Whether anybody may still read a byte of this incarnation's in `start..end`.
     pub fn needs(&self, start: Offset, end: Offset) -> bool {
         let overlaps = |range: Range<Offset>| start < range.end && end > range.start;
-        (!self.hidden && end > self.retained) || self.forks().any(|(_, range)| overlaps(range))
+        (!self.hidden && end > self.retained()) || self.forks().any(|(_, range)| overlaps(range))
     }
 
     /// The boundary from which on bytes of this incarnation's in `start..end` may still be read;
     /// none if nobody may read any.
     pub fn needed_from(&self, start: Offset, end: Offset) -> Option<Offset> {
-        let own = (!self.hidden && end > self.retained).then_some(self.retained);
+        let own = (!self.hidden && end > self.retained()).then_some(self.retained());
         let forks = self.forks().filter(|(_, range)| start < range.end && end > range.start);
         let from = own.into_iter().chain(forks.map(|(_, range)| range.start)).min();
         from.map(|from| from.max(start))
@@ -289,13 +306,29 @@ impl Stream {
             written_at: created_at,
             tail: Offset::ZERO,
             next: Record(0),
-            retained: Offset::ZERO,
-            first: Record(0),
             closed: false,
             hidden: false,
-            life: Life::Endless,
+            life: None,
             touched: Soft::default(),
             extra: None,
+        }
+    }
+
+    pub(crate) fn live_for(&mut self, life: Life) {
+        self.life = (life != Life::Endless).then(|| Box::new(life));
+    }
+
+    /// A recorded renewal.
+    pub(crate) fn renew(&mut self, at: Timestamp) {
+        if let Some(life) = &mut self.life {
+            life.renew(at);
+        }
+    }
+
+    pub(crate) fn retain(&mut self, boundary: (Offset, Record)) {
+        // Nothing is discarded from most streams, ever: they need no room for saying so.
+        if boundary != (Offset::ZERO, Record(0)) || self.extra.is_some() {
+            self.extra_mut().retained = boundary;
         }
     }
 

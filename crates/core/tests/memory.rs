@@ -83,7 +83,7 @@ fn weighed<T>(make: impl FnOnce() -> T) -> (T, usize) {
 }
 
 #[test]
-fn an_idle_stream_costs_at_most_262_bytes() {
+fn an_idle_stream_costs_at_most_214_bytes() {
     let log = log(&shards());
     let replay = || apply(log.iter().map(|entry| Entry::decode(entry).unwrap()));
     let (states, replayed) = weighed(replay);
@@ -91,5 +91,5 @@ fn an_idle_stream_costs_at_most_262_bytes() {
     let restore = || images.iter().map(|image| State::from_image(image).unwrap()).collect();
     let (read, restored): (Vec<_>, _) = weighed(restore);
     assert!(states == read);
-    assert_eq!((replayed, restored), (262, 262));
+    assert_eq!((replayed, restored), (214, 214));
 }

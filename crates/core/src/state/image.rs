@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Bucket, Extra, ProducerState, Soft, State, Stream};
+use super::{Bucket, Extra, ProducerState, State, Stream};
 use crate::codec::{Damaged, Decoder, Encoder};
 use crate::entry::form::{
     put_id, put_life, put_origin, put_range, put_snapshot, put_stamp, take_attributes, take_bucket,
@@ -65,29 +65,25 @@ fn put_stream(e: &mut Encoder, stream: &Stream) {
     e.text(stream.name.key()).text(stream.content.as_str());
     e.number(stream.created_at.0).number(stream.written_at.0);
     e.number(stream.tail.0).number(stream.next.0);
-    e.number(stream.retained.0).number(stream.first.0);
+    e.number(stream.retained().0).number(stream.first().0);
     e.flag(stream.closed).flag(stream.hidden);
-    put_life(e, &stream.life);
+    put_life(e, stream.life());
     e.option(stream.extra.as_deref(), put_extra);
 }
 
 fn take_stream(d: &mut Decoder<'_>) -> Result<Stream, Damaged> {
-    Ok(Stream {
-        id: take_id(d)?,
-        name: take_name(d)?,
-        content: take_content(d)?,
-        created_at: take_time(d)?,
-        written_at: take_time(d)?,
-        tail: Offset(d.number("tail")?),
-        next: Record(d.number("next record")?),
-        retained: Offset(d.number("retained offset")?),
-        first: Record(d.number("first record")?),
-        closed: d.flag("closed")?,
-        hidden: d.flag("hidden")?,
-        life: take_life(d)?,
-        touched: Soft::default(),
-        extra: d.option("extra", take_extra)?.map(Box::new),
-    })
+    let (id, name, content) = (take_id(d)?, take_name(d)?, take_content(d)?);
+    let mut stream = Stream::new(id, name, content, take_time(d)?);
+    stream.written_at = take_time(d)?;
+    stream.tail = Offset(d.number("tail")?);
+    stream.next = Record(d.number("next record")?);
+    let retained = (Offset(d.number("retained offset")?), Record(d.number("first record")?));
+    stream.closed = d.flag("closed")?;
+    stream.hidden = d.flag("hidden")?;
+    stream.live_for(take_life(d)?);
+    stream.extra = d.option("extra", take_extra)?.map(Box::new);
+    stream.retain(retained);
+    Ok(stream)
 }
 
 fn put_extra(e: &mut Encoder, extra: &Extra) {

@@ -45,6 +45,6 @@ impl Stream {
     /// The boundaries that are part of the state.
     fn known(&self) -> impl Iterator<Item = (Offset, Record)> {
         let snapshot = self.snapshot().map(|snapshot| (snapshot.offset, snapshot.record));
-        [(self.tail, self.next), (self.retained, self.first)].into_iter().chain(snapshot)
+        [(self.tail, self.next), (self.retained(), self.first())].into_iter().chain(snapshot)
     }
 }

@@ -212,7 +212,7 @@ impl State {
         };
         (stream.tail, stream.next) = (Offset(tail), Record(next));
         stream.written_at = appended.at;
-        stream.life.renew(appended.at);
+        stream.renew(appended.at);
         if let Some(evicted) = &appended.evicted {
             stream.extra_mut().producers.remove(evicted);
         }

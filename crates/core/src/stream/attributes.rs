@@ -39,7 +39,7 @@ impl State {
         at: Timestamp,
     ) -> Effects {
         if let Some(stream) = self.streams.get_mut(id) {
-            stream.life.renew(at);
+            stream.renew(at);
             if json.is_some() || stream.extra.is_some() {
                 stream.extra_mut().attributes = json.cloned();
             }

@@ -106,7 +106,7 @@ impl Create {
         let attributes = stream.attributes().map_or(&b"{}"[..], |json| json);
         let parts = [
             ("Content-Type", same_type),
-            ("lifetime", stream.life.was_asked_as(self.lifetime.as_ref())),
+            ("lifetime", stream.life().was_asked_as(self.lifetime.as_ref())),
             ("Stream-Closed state", self.closed == stream.closed),
             ("origin as a fork", same_origin),
             (
@@ -222,9 +222,8 @@ impl State {
         let mut stream = Stream::new(id, created.name.clone(), created.content.clone(), at);
         stream.tail = created.start.0.plus(created.bytes);
         stream.next = Record(created.start.1.0 + created.count);
-        (stream.retained, stream.first) = created.retained;
         stream.closed = created.closed;
-        stream.life = created.life.clone();
+        stream.live_for(created.life.clone());
         if created.attributes.is_some() || created.origin.is_some() || created.snapshot.is_some() {
             stream.extra = Some(Box::new(Extra {
                 attributes: created.attributes.clone(),
@@ -233,6 +232,7 @@ impl State {
                 ..Extra::default()
             }));
         }
+        stream.retain(created.retained);
         let effects = Effects {
             timed: (created.life != Life::Endless).then_some(created.id),
             blob_used: created.snapshot.as_ref().map(|snapshot| snapshot.blob),

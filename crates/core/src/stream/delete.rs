@@ -47,8 +47,8 @@ impl State {
         stream.hidden = true;
         // What nobody can ask for any more; where it came from and who needs it stays.
         let dropped = stream.extra.take().and_then(|extra| {
-            let Extra { snapshot, origin, forks, .. } = *extra;
-            *stream.extra_mut() = Extra { origin, forks, ..Extra::default() };
+            let Extra { snapshot, origin, forks, retained, .. } = *extra;
+            *stream.extra_mut() = Extra { origin, forks, retained, ..Extra::default() };
             snapshot
         });
         Effects {
@@ -66,7 +66,7 @@ impl State {
             changed: Some(id),
             removed: Some(id),
             blob_dropped: stream.snapshot().map(|snapshot| snapshot.blob),
-            freed: stream.tail.0.saturating_sub(stream.retained.0),
+            freed: stream.tail.0.saturating_sub(stream.retained().0),
             ..Effects::default()
         }
     }

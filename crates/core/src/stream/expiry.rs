@@ -21,7 +21,7 @@ pub(crate) fn expire(view: &View<'_>, name: &StreamName, now: Now) -> Result<Dec
 pub(crate) fn renew(view: &View<'_>, id: StreamId, now: Now) -> Result<Decision, Stop> {
     match view.shard(id.shard())?.stream(id) {
         Some(stream)
-            if stream.life.window_ms().is_some() && !stream.hidden && !stream.expired(now) =>
+            if stream.life().window_ms().is_some() && !stream.hidden && !stream.expired(now) =>
         {
             let entry = Entry::Renewed { id, at: now.node };
             Ok(Decision::Write(vec![entry.into()], Receipt::Done))
@@ -33,14 +33,15 @@ pub(crate) fn renew(view: &View<'_>, id: StreamId, now: Now) -> Result<Decision,
 impl State {
     pub(crate) fn apply_renewed(&mut self, id: StreamId, at: Timestamp) -> Effects {
         if let Some(stream) = self.streams.get_mut(id) {
-            stream.life.renew(at);
+            stream.renew(at);
         }
         Effects::default()
     }
 
     /// Counts a live reader in (`joined`) or out, which stops the TTL window or starts it anew.
     pub fn count_reader(&mut self, id: StreamId, joined: bool, now: Now) {
-        if let Some(Life::Ttl { grace, .. }) = self.streams.get_mut(id).map(|s| &mut s.life) {
+        let life = self.streams.get_mut(id).and_then(|stream| stream.life.as_deref_mut());
+        if let Some(Life::Ttl { grace, .. }) = life {
             let readers = grace.0.readers;
             grace.0.readers = if joined { readers + 1 } else { readers.saturating_sub(1) };
             grace.0.renewed_at = grace.0.renewed_at.max(now.node);
@@ -54,7 +55,7 @@ impl State {
         let Some(stream) = self.streams.get_mut(id) else {
             return false;
         };
-        let Life::Ttl { window, renewed_at, grace, .. } = &mut stream.life else {
+        let Some(Life::Ttl { window, renewed_at, grace, .. }) = stream.life.as_deref_mut() else {
             return false;
         };
         grace.0.renewed_at = grace.0.renewed_at.max(now.node);
@@ -64,7 +65,7 @@ impl State {
     /// After replay: a TTL whose last renewals were not recorded may only get longer.
     pub fn grant_recovery_grace(&mut self) {
         for stream in self.streams.iter_mut() {
-            if let Life::Ttl { window, renewed_at, grace, .. } = &mut stream.life {
+            if let Some(Life::Ttl { window, renewed_at, grace, .. }) = stream.life.as_deref_mut() {
                 let eighth = window.millis() / 8;
                 grace.0.renewed_at = Timestamp(renewed_at.0.saturating_add(eighth));
             }

@@ -126,9 +126,9 @@ impl Fork {
         };
         Ok(Inherited {
             content: content.unwrap_or(&source.content).clone(),
-            life: source.life.inherited(now.node),
+            life: source.life().inherited(now.node),
             snapshot: inherited_snapshot(source, start.0)?,
-            retained: (source.retained, source.first),
+            retained: (source.retained(), source.first()),
             start,
             piece,
             origin: Some(origin),
@@ -155,8 +155,8 @@ impl Fork {
                 return Err(Refusal::ForkBeyondTail { tail: source.tail }.into());
             }
         };
-        if offset < source.retained {
-            return Err(Refusal::ForkTrimmed { retained: source.retained }.into());
+        if offset < source.retained() {
+            return Err(Refusal::ForkTrimmed { retained: source.retained() }.into());
         }
         let evidence = self.evidence.as_ref().map(|evidence| evidence.anchor);
         Ok((offset, source.boundary(offset, evidence)?))
@@ -211,7 +211,7 @@ fn lineage(source: &Stream, end: Offset) -> Result<Option<Arc<Lineage>>, Refusal
 fn inherited_snapshot(source: &Stream, end: Offset) -> Result<Option<Box<Snapshot>>, Refusal> {
     match source.snapshot() {
         Some(snapshot) if snapshot.offset <= end => Ok(Some(Box::new((**snapshot).clone()))),
-        Some(snapshot) if source.retained > Offset::ZERO => {
+        Some(snapshot) if source.retained() > Offset::ZERO => {
             Err(Refusal::ForkUncovered { snapshot: snapshot.offset })
         }
         _ => Ok(None),
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn a_stream_keeps_what_its_readers_and_forks_need_and_nothing_else() {
         let mut source = stream(1, 100, None);
-        source.retained = Offset(50);
+        source.retain((Offset(50), Record(50)));
         source.extra_mut().forks.insert(StreamId::new(ShardNo(0), 2), Offset(20)..Offset(40));
         let needs = |source: &Stream, start, end| source.needs(Offset(start), Offset(end));
         assert!(needs(&source, 50, 60) && needs(&source, 45, 51));

@@ -30,16 +30,16 @@ impl Retain {
         let snapshot = stream.snapshot().ok_or(Refusal::RetentionNeedsSnapshot)?;
         // Where the target lies, seen from the boundary and from the snapshot.
         let (boundary, covered) = match self.target {
-            Target::Offset(asked) => (asked.cmp(&stream.retained), asked <= snapshot.offset),
-            Target::Record(asked) => (asked.cmp(&stream.first.0), asked <= snapshot.record.0),
+            Target::Offset(asked) => (asked.cmp(&stream.retained()), asked <= snapshot.offset),
+            Target::Record(asked) => (asked.cmp(&stream.first().0), asked <= snapshot.record.0),
             Target::Beyond => (Ordering::Greater, false),
         };
         match boundary {
             Ordering::Less => {
-                return Err(Refusal::RetentionBackwards { retained: stream.retained }.into());
+                return Err(Refusal::RetentionBackwards { retained: stream.retained() }.into());
             }
             Ordering::Equal => {
-                return Ok(Decision::Repeat(Receipt::Retained { retained: stream.retained }));
+                return Ok(Decision::Repeat(Receipt::Retained { retained: stream.retained() }));
             }
             Ordering::Greater => {}
         }
@@ -67,10 +67,9 @@ impl State {
         let Some(stream) = self.streams.get_mut(id) else {
             return Effects::default();
         };
-        stream.life.renew(at);
-        let freed = offset.0.saturating_sub(stream.retained.0);
-        stream.retained = offset;
-        stream.first = record;
+        stream.renew(at);
+        let freed = offset.0.saturating_sub(stream.retained().0);
+        stream.retain((offset, record));
         Effects { changed: Some(id), freed, ..Effects::default() }
     }
 }

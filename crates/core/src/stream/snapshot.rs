@@ -67,7 +67,7 @@ impl Publish {
         let receipt = PublishReceipt {
             snapshot: Arc::new(snapshot.clone()),
             tail: stream.tail,
-            retained: if self.retain { offset } else { stream.retained },
+            retained: if self.retain { offset } else { stream.retained() },
         };
         let (id, retain, at) = (stream.id, self.retain, now.node);
         let entry = Entry::Published { id, snapshot: Box::new(snapshot), retain, at };
@@ -86,11 +86,11 @@ impl Publish {
 
     /// The same snapshot again: nothing but, on `/ds`, the boundary may move.
     fn repeat(&self, stream: &Stream, visible: &Arc<Snapshot>, now: Now) -> Decision {
-        let advance = self.retain && visible.offset > stream.retained;
+        let advance = self.retain && visible.offset > stream.retained();
         let receipt = Receipt::Published(PublishReceipt {
             snapshot: Arc::clone(visible),
             tail: stream.tail,
-            retained: if advance { visible.offset } else { stream.retained },
+            retained: if advance { visible.offset } else { stream.retained() },
         });
         if !advance {
             return Decision::Repeat(receipt);
@@ -134,7 +134,9 @@ impl Stream {
         evidence: Option<Evidence>,
     ) -> Result<(Offset, Record), Stop> {
         match target {
-            Target::Offset(offset) if offset < self.retained => Err(self.facts().trimmed().into()),
+            Target::Offset(offset) if offset < self.retained() => {
+                Err(self.facts().trimmed().into())
+            }
             Target::Offset(offset) if offset <= self.tail => {
                 Ok((offset, self.boundary(offset, evidence)?))
             }
@@ -142,7 +144,7 @@ impl Stream {
                 Err(Refusal::BeyondTail { tail: self.tail }.into())
             }
             Target::Record(_) if !self.is_json() => Err(Refusal::RecordsNeedJson.into()),
-            Target::Record(record) if record < self.first.0 => Err(self.facts().trimmed().into()),
+            Target::Record(record) if record < self.first().0 => Err(self.facts().trimmed().into()),
             Target::Record(record) if record > self.next.0 => {
                 Err(Refusal::BeyondTail { tail: self.tail }.into())
             }
@@ -162,13 +164,12 @@ impl State {
         let Some(stream) = self.streams.get_mut(id) else {
             return Effects::default();
         };
-        stream.life.renew(at);
+        stream.renew(at);
         let superseded = stream.extra_mut().snapshot.replace(Arc::new(snapshot.clone()));
         let mut freed = 0;
         if retain {
-            freed = snapshot.offset.0.saturating_sub(stream.retained.0);
-            stream.retained = snapshot.offset;
-            stream.first = snapshot.record;
+            freed = snapshot.offset.0.saturating_sub(stream.retained().0);
+            stream.retain((snapshot.offset, snapshot.record));
         }
         Effects {
             changed: Some(id),

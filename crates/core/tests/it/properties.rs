@@ -192,7 +192,7 @@ type Marks = BTreeMap<StreamId, (Offset, Record, Offset, Record)>;
 
 fn check_growth(world: &World, marks: &mut Marks) {
     for stream in world.shards().iter().flat_map(State::streams) {
-        let now = (stream.tail, stream.next, stream.retained, stream.first);
+        let now = (stream.tail, stream.next, stream.retained(), stream.first());
         let before = marks.insert(stream.id, now).unwrap_or_default();
         let grown =
             before.0 <= now.0 && before.1 <= now.1 && before.2 <= now.2 && before.3 <= now.3;

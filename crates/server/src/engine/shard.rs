@@ -78,7 +78,7 @@ impl Shard {
         let stream = self.state.stream(id)?;
         let wait_ms = match stream.deadline() {
             Some(deadline) => deadline.in_ms(now),
-            None => stream.life.window_ms()? / HELD_RENEWALS,
+            None => stream.life().window_ms()? / HELD_RENEWALS,
         };
         let at = Timestamp(now.node.0.saturating_add(wait_ms.max(1)));
         self.due.insert((at, id));

@@ -133,7 +133,7 @@ impl Place {
             }
             Self::Anywhere(number) => Offset(u64::from(number) % (stream.tail.0 + 1)),
             Self::Snapshot => stream.snapshot().map_or(stream.tail, |snapshot| snapshot.offset),
-            Self::Retained => stream.retained,
+            Self::Retained => stream.retained(),
             Self::Beyond => stream.tail.plus(1),
         }
     }

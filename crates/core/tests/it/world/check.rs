@@ -45,11 +45,11 @@ impl World {
         let id = stream.id;
         assert_eq!(self.stream(&stream.name).map(|found| found.id), Some(id), "its name finds it");
         assert_eq!(id.shard(), stream.name.shard());
-        assert!(stream.retained <= stream.tail && stream.first <= stream.next);
+        assert!(stream.retained() <= stream.tail && stream.first() <= stream.next);
         if let Some(snapshot) = stream.snapshot() {
-            assert!(stream.retained <= snapshot.offset && snapshot.offset <= stream.tail);
+            assert!(stream.retained() <= snapshot.offset && snapshot.offset <= stream.tail);
         } else if !stream.hidden {
-            assert_eq!(stream.retained, Offset::ZERO, "what is discarded is covered");
+            assert_eq!(stream.retained(), Offset::ZERO, "what is discarded is covered");
         }
         assert!(!stream.hidden || stream.has_forks() || self.purges.contains(&id), "{id:?} leaks");
 
@@ -60,7 +60,7 @@ impl World {
         assert_eq!(end, (stream.tail, stream.next));
         let through = self.through(id, stream.lineage());
         assert!(through.into_iter().eq(copied), "a lineage leads to the messages of {id:?}");
-        for boundary in [(stream.retained, stream.first), end] {
+        for boundary in [(stream.retained(), stream.first()), end] {
             let mut places = copied.iter().map(|message| (message.offset, message.record));
             assert!(boundary == end || places.any(|place| place == boundary));
         }
@@ -72,8 +72,8 @@ impl World {
         for (fork, inherited) in stream.forks() {
             let fork = self.shard(fork.shard()).stream(fork).expect("a fork that is counted");
             assert_eq!(fork.origin().map(|origin| origin.source_id), Some(id));
-            assert!(inherited.end <= stream.tail && inherited.start <= fork.retained);
-            for message in self.messages(fork.id, fork.retained) {
+            assert!(inherited.end <= stream.tail && inherited.start <= fork.retained());
+            for message in self.messages(fork.id, fork.retained()) {
                 let here = self.messages(id, message.offset).first() == Some(message)
                     && message.end() <= inherited.end;
                 assert!(!here || stream.needs(message.offset, message.end()), "bytes of a fork");
