@@ -16,11 +16,13 @@ use crate::refusal::Refusal;
 
 mod image;
 mod life;
+mod names;
 mod place;
 mod slab;
 mod streams;
 
 pub use life::{Deadline, Grace, Life};
+pub use names::Names;
 use streams::Streams;
 
 /// The two clocks that a decision may look at.

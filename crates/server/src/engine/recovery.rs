@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use bytes::Bytes;
 use headwater_core::entry::Entry;
 use headwater_core::ids::{BlobId, Lsn, ShardNo};
-use headwater_core::state::State;
+use headwater_core::state::{Names, State};
 use headwater_storage::{DataHead, Error, Options, Start, Store, Visitor};
 use parking_lot::Mutex;
 
@@ -36,12 +36,14 @@ impl std::error::Error for OpenError {
 
 struct Replay {
     shards: Vec<Shard>,
+    names: Names,
 }
 
 impl Visitor for Replay {
     fn image(&mut self, no: ShardNo, lsn: Lsn, image: &[u8]) -> Result<(), String> {
         let shard = &mut self.shards[no.index()];
         shard.state = State::from_image(image).map_err(|damaged| damaged.what.to_owned())?;
+        shard.state.share_names(&mut self.names);
         shard.applied = lsn;
         shard.checkpointed = lsn;
         Ok(())
@@ -54,7 +56,8 @@ impl Visitor for Replay {
         meta: &Bytes,
         _data: Option<&DataHead>,
     ) -> Result<(), String> {
-        let entry = Entry::decode(meta).map_err(|damaged| damaged.what.to_owned())?;
+        let mut entry = Entry::decode(meta).map_err(|damaged| damaged.what.to_owned())?;
+        entry.share_names(&mut self.names);
         if entry.shard() != no {
             return Err("an entry of another shard".to_owned());
         }
@@ -71,8 +74,10 @@ pub(super) fn open(seams: Seams, options: Options) -> Result<Arc<Engine>, OpenEr
     let replay_bytes_max = options.replay_bytes_max;
     let start =
         Start { log_id: seams.log_id, directory_id: seams.directory_id, now: clock.now().node };
-    let mut replay = Replay { shards: ShardNo::all().map(Shard::new).collect() };
+    let mut replay =
+        Replay { shards: ShardNo::all().map(Shard::new).collect(), names: Names::default() };
     let store = Store::open(seams.disk, options, start, &mut replay).map_err(OpenError)?;
+    drop(replay.names);
     clock.catch_up(store.newest_time());
     let engine = Engine {
         tide: Tide::new(store.durable()),
