@@ -1,8 +1,9 @@
 //! Bytes handed over are there after a crash, or the call did not return.
 //!
 //! A [`Store`] is one data directory on a [`Disk`]: a log that every stream shares, segments into
-//! which the log is regrouped by stream, checkpoints of the engine's state, and blobs. It keeps bytes and positions and knows no protocol; what an
-//! entry means is the engine's business. Every layout on the medium is in `docs/format.md`.
+//! which the log is regrouped by stream, checkpoints of the engine's state, and blobs. It keeps
+//! bytes and positions and knows no protocol; what an entry means is the engine's business. Every
+//! layout on the medium is in `docs/format.md`.
 //!
 //! Start reading at [`store`](Store), then `log/lane.rs` (how bytes get in), `read.rs` (how they
 //! get out) and `log/recover.rs` (what a crash leaves).

@@ -186,8 +186,8 @@ impl Reader {
     }
 
     /// The next bytes if they are to be had without waiting for the disk: what lies in memory, or
-    /// in the operating system's cache and was already looked up. `None` means that [`Reader::next`]
-    /// has to be asked, where waiting is fine.
+    /// in the operating system's cache and was already looked up. `None` means that
+    /// [`Reader::next`] has to be asked, where waiting is fine.
     ///
     /// # Errors
     /// As [`Reader::next`].

@@ -1,4 +1,5 @@
-//! Values that stay where they are put: no copy when there come more, and no room for twice as many.
+//! Values that stay where they are put: no copy when there come more, and no room for twice as
+//! many.
 
 /// Values a piece of memory.
 const CHUNK: usize = 32;

@@ -77,10 +77,11 @@ impl Shard {
     pub(super) fn arm(&mut self, id: StreamId, now: Now) -> Option<Timestamp> {
         let stream = self.state.stream(id)?;
         let wait_ms = match stream.deadline() {
+            // Nothing when it is over already: it must not be counted for another moment.
             Some(deadline) => deadline.in_ms(now),
-            None => stream.life().window_ms()? / HELD_RENEWALS,
+            None => (stream.life().window_ms()? / HELD_RENEWALS).max(1),
         };
-        let at = Timestamp(now.node.0.saturating_add(wait_ms.max(1)));
+        let at = Timestamp(now.node.0.saturating_add(wait_ms));
         self.due.insert((at, id));
         Some(at)
     }
