@@ -33,7 +33,7 @@ use super::{footer, frame};
 pub(crate) const FIXED_BYTES: u64 = frame::HEADER_BYTES + footer::TRAILER_BYTES;
 
 /// Frames of this length take longer to write than to sync.
-const LONG_FRAME_BYTES: u64 = 128 << 10;
+const LONG_FRAME_BYTES: u64 = 32 << 10;
 
 /// What reserved room is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
