@@ -32,7 +32,7 @@ use super::{footer, frame};
 /// What every file needs besides frames: a seal, and the fixed end of the footer.
 pub(crate) const FIXED_BYTES: u64 = frame::HEADER_BYTES + footer::TRAILER_BYTES;
 
-/// Frames of this length take longer to write than to sync.
+/// Zeroes for frames of this length would be a good part of all bytes written.
 const LONG_FRAME_BYTES: u64 = 32 << 10;
 
 /// What reserved room is for.
