@@ -139,7 +139,10 @@ pub struct Effects {
 impl Effects {
     /// Whether there is anything to do once the entry is durable but to wake live readers.
     pub fn need_follow_up(&self) -> bool {
-        self.removed.is_some() || self.blob_dropped.is_some() || self.purgeable.is_some()
+        // Every field by name, so that a new one is thought of here.
+        let Self { changed: _, timed: _, blob_used: _, removed, blob_dropped, purgeable, freed } =
+            self;
+        removed.is_some() || blob_dropped.is_some() || purgeable.is_some() || *freed > 0
     }
 }
 
@@ -225,5 +228,17 @@ impl State {
         if let Some(bucket) = self.buckets.get_mut(id) {
             bucket.touched.0 = lsn;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_were_freed_are_followed_up_even_when_nothing_else_is() {
+        let waking = Effects { changed: Some(StreamId(1)), ..Effects::default() };
+        assert!(!waking.need_follow_up());
+        assert!(Effects { freed: 1, ..waking }.need_follow_up());
     }
 }
