@@ -190,12 +190,6 @@ impl<T: Send> Store<T> {
         self.lane.enqueue(permit, group, done)
     }
 
-    /// A fence: `done` comes back when everything that was enqueued before is durable. Costs no
-    /// log bytes.
-    pub fn enqueue_after(&self, done: T) {
-        self.lane.enqueue_after(done);
-    }
-
     /// Waits until something is queued, or for `timeout`. Returns whether something is.
     pub fn wait_for_work(&self, timeout: Duration) -> bool {
         self.lane.wait_for_work(timeout)

@@ -66,10 +66,11 @@ struct Queue<T> {
     frame_bytes: usize,
 }
 
-/// A frame that is being collected, or a fence alone.
+/// A frame that is being collected.
 struct Pending<T> {
-    /// Where it goes; none for a fence alone, which costs no log bytes.
-    target: Option<(Arc<LogFile>, u64)>,
+    /// Where it goes.
+    file: Arc<LogFile>,
+    position: u64,
     first_lsn: Lsn,
     groups: u32,
     /// Room for the header, then the groups.
@@ -144,7 +145,7 @@ impl<T> Lane<T> {
         let lsn = queue.enqueued.next();
         let join = queue.frames.back().is_some_and(|frame| {
             let fits = frame.buffer.len() as u64 + body <= self.frame_bytes_max;
-            alone.is_none() && frame.target.is_some() && fits
+            alone.is_none() && fits
         });
         let place = self.parts.allocator.room().lock().place(permit, body, footer, join);
         if let Place::NewFrame { file, position } = place {
@@ -169,18 +170,6 @@ impl<T> Lane<T> {
         self.enqueued.store(lsn.0, Ordering::Release);
         self.wake(queue);
         lsn
-    }
-
-    /// See [`crate::Store::enqueue_after`].
-    pub(crate) fn enqueue_after(&self, done: T) {
-        let mut queue = self.queue.lock();
-        let last = queue.enqueued;
-        if queue.frames.is_empty() {
-            queue.frames.push_back(Pending::fence(last));
-        }
-        let frame = queue.frames.back_mut().expect("a frame was there or has just been added");
-        frame.done.push((last, done));
-        self.wake(queue);
     }
 
     /// See [`crate::Store::wait_for_work`].
@@ -213,7 +202,7 @@ impl<T> Lane<T> {
             next
         };
         let Some(mut frame) = next else { return Ok(Vec::new()) };
-        let Some((file, position)) = frame.target.take() else { return Ok(frame.done) };
+        let (file, position) = (Arc::clone(&frame.file), frame.position);
         let last = Lsn(frame.first_lsn.0 + u64::from(frame.groups) - 1);
         let header = writer.header(frame.first_lsn, frame.groups, frame.buffer.len(), now, false);
         let summary = writer.write(&file, position, header, &mut frame.buffer);
@@ -274,12 +263,8 @@ impl<T> Lane<T> {
 
 impl<T> Pending<T> {
     fn starting_at(file: Arc<LogFile>, position: u64, lsn: Lsn) -> Self {
-        Self { target: Some((file, position)), ..Self::fence(lsn) }
-    }
-
-    fn fence(lsn: Lsn) -> Self {
         let (buffer, placed, done) = (Vec::new(), Vec::new(), Vec::new());
-        Self { target: None, first_lsn: lsn, groups: 0, buffer, placed, done }
+        Self { file, position, first_lsn: lsn, groups: 0, buffer, placed, done }
     }
 }
 

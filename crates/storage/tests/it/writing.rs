@@ -39,23 +39,15 @@ fn what_was_committed_is_read_back_now_and_after_a_restart() {
 fn one_frame_takes_all_that_is_queued_and_completes_in_order() {
     let (store, _) = open(&MemDisk::new(), 1);
     let mut model = Model::default();
-    store.enqueue_after(100);
-    let mut expected = vec![(Lsn(0), 100)];
+    let mut expected = Vec::new();
     for n in 1..=20 {
         let group = [model.append(stream(1, 1), &[message(n, 10)])];
         let lsn = enqueue(&store, &group, n);
         assert_eq!((lsn, store.enqueued()), (Lsn(n), Lsn(n)));
         expected.push((lsn, n));
-        if n == 7 {
-            store.enqueue_after(200);
-            expected.push((lsn, 200));
-        }
     }
     assert_eq!(store.durable(), Lsn(0));
-    let fence = store.commit(Timestamp(1)).unwrap();
-    assert_eq!((fence.len(), store.durable()), (1, Lsn(0)));
-    let frame = store.commit(Timestamp(1)).unwrap();
-    assert_eq!([fence, frame].concat(), expected);
+    assert_eq!(store.commit(Timestamp(1)).unwrap(), expected);
     assert_eq!(store.durable(), Lsn(20));
     assert_eq!(store.commit(Timestamp(1)).unwrap(), []);
     check_all(&store, &model).unwrap();
@@ -180,9 +172,10 @@ fn the_lane_sleeps_until_there_is_work() {
         let store = std::sync::Arc::clone(&store);
         std::thread::spawn(move || while !store.wait_for_work(Duration::from_mins(10)) {})
     };
-    store.enqueue_after(1);
+    let group = [Model::default().append(stream(1, 1), &[message(1, 10)])];
+    enqueue(&store, &group, 1);
     waiter.join().unwrap();
-    assert_eq!(store.commit(Timestamp(1)).unwrap(), [(Lsn(0), 1)]);
+    assert_eq!(store.commit(Timestamp(1)).unwrap(), [(Lsn(1), 1)]);
 }
 
 #[test]
