@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use headwater_core::ids::{BucketId, Lsn, StreamId, StreamName};
 use headwater_core::state::Now;
+use headwater_server::engine::Engine;
 
 use crate::model::{Age, Change, Life, Model, Stream};
 
@@ -34,6 +35,8 @@ pub(crate) struct History {
     base: Model,
     ops: VecDeque<Op>,
     touched: BTreeMap<Key, Lsn>,
+    /// Where the newest submitted change is.
+    newest: Lsn,
     /// Node time of the newest renewal by a read.
     pub(crate) reads: BTreeMap<StreamId, u64>,
     /// Node time of the newest read that was answered: a crash must not cut its renewal short.
@@ -48,12 +51,31 @@ pub(crate) struct History {
 
 impl History {
     /// Notes a submitted change: the log holds it at `lsn`.
-    pub(crate) fn push(&mut self, change: Change, lsn: Lsn, own: bool) {
+    pub(crate) fn push(&mut self, change: Change, lsn: Lsn) {
         for key in Self::keys(&change) {
             self.touched.insert(key, lsn);
         }
+        self.newest = lsn;
         self.live.apply(&change);
-        self.ops.push_back(Op { change, lsn, own });
+        self.ops.push_back(Op { change, lsn, own: false });
+    }
+
+    /// Notes a change that the engine has made by itself since the newest submitted one.
+    ///
+    /// A sweep ends many streams in as many entries, which may become durable one after the other:
+    /// each is known to be durable when the newest is, and may be shown from its own on. The engine
+    /// is believed where that is, within what is possible.
+    pub(crate) fn push_own(&mut self, engine: &Engine, change: Change) {
+        let (first, last) = (Lsn(self.newest.0 + 1), engine.positions().1);
+        for key in Self::keys(&change) {
+            let said = match &key {
+                Key::Stream(name) => engine.stream_touched(name),
+                Key::Bucket(id) => engine.bucket_touched(id),
+            };
+            self.touched.insert(key, said.max(first).min(last));
+        }
+        self.live.apply(&change);
+        self.ops.push_back(Op { change, lsn: last, own: true });
     }
 
     /// Notes that the log is durable up to `lsn`.
@@ -128,6 +150,7 @@ impl History {
         self.live = model;
         self.ops.clear();
         self.touched.clear();
+        self.newest = Lsn::ZERO;
         self.shown.clear();
         self.watched.clear();
         self.changed.clear();

@@ -171,7 +171,7 @@ pub(crate) fn absorb(
             Change::Purged(_) => *purged += 1,
             _ => *expired += 1,
         }
-        history.push(change, engine.positions().1, true);
+        history.push_own(engine, change);
     }
 }
 

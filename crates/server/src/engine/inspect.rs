@@ -67,6 +67,16 @@ impl Engine {
         (self.store.durable(), self.store.enqueued())
     }
 
+    /// The newest entry that what is under `name` now comes from: a look waits for it.
+    pub fn stream_touched(&self, name: &StreamName) -> Lsn {
+        self.shard(name.shard()).lock().state.touched(name)
+    }
+
+    /// As [`Engine::stream_touched`], for a bucket.
+    pub fn bucket_touched(&self, id: &BucketId) -> Lsn {
+        self.shard(id.shard()).lock().state.bucket_touched(id)
+    }
+
     /// The snapshot bodies.
     pub fn blobs(&self) -> &Blobs {
         self.store.blobs()

@@ -110,7 +110,7 @@ impl World {
         }
         let lsn = engine.positions().1;
         self.trace.line(format_args!("  queued as {}", lsn.0));
-        self.history.push(change, lsn, false);
+        self.history.push(change, lsn);
         lsn
     }
 
@@ -142,7 +142,7 @@ impl World {
         let engine = self.engine();
         let still = engine.peek(name) == Some((stream.id, stream.hidden));
         if over && !stream.hidden && !still {
-            self.history.push(Change::Ended(name.clone()), engine.positions().1, true);
+            self.history.push_own(&engine, Change::Ended(name.clone()));
             self.sometimes("expired at an access");
         }
     }

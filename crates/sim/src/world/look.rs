@@ -72,7 +72,7 @@ impl World {
         let Some(stream) = self.history.live.streams.get(name) else { return };
         let over = self.history.age(stream, engine.now()) != Age::Alive;
         if over && !stream.hidden && engine.peek(name) != Some((stream.id, false)) {
-            self.history.push(Change::Ended(name.clone()), engine.positions().1, true);
+            self.history.push_own(&engine, Change::Ended(name.clone()));
             self.sometimes("expired at an access");
         }
     }
