@@ -18,7 +18,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use http::{HeaderValue, Version, header};
 use hyper::Request;
 use hyper::body::Incoming;
@@ -115,10 +116,15 @@ async fn requests(
         })
     });
     let mut connection = builder.serve_connection(TokioIo::new(patient), service);
+    // What hardly ever happens is polled only when it does.
+    let mut drain: FuturesUnordered<_> =
+        [draining.wait_for(|draining| *draining).map(drop)].into_iter().collect();
+    let mut late: FuturesUnordered<_> = [overdue(&until, longest)].into_iter().collect();
     let served = async {
         let finished = tokio::select! {
+            biased;
             result = until_handed_over(&mut connection, &handover) => Some(result),
-            _ = draining.wait_for(|draining| *draining) => None,
+            _ = drain.next() => None,
         };
         let result = if let Some(result) = finished {
             result
@@ -131,9 +137,11 @@ async fn requests(
         }
     };
     let too_old = tokio::select! {
+        biased;
         () = served => false,
-        () = overdue(&until, longest) => true,
+        _ = late.next() => true,
     };
+    drop((drain, late));
     let io = connection.into_parts().io.into_inner();
     match live.into_inner() {
         _ if too_old => Ended::TooOld(io),
