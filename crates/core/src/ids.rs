@@ -200,6 +200,9 @@ impl std::borrow::Borrow<str> for BucketId {
     }
 }
 
+/// Most names are shorter than this, in bytes.
+const USUAL_NAME_BYTES: usize = 64;
+
 /// The full name of a stream: `{bucket}/{stream}`, or `/{path}` on the base surface. The two cannot
 /// meet, since a bucket id is never empty. One pointer, cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -210,7 +213,7 @@ impl StreamName {
     pub fn in_bucket(bucket: &BucketId, local: &str) -> Result<Self, InvalidName> {
         let rule = if local.is_empty() || local.len() > 122 {
             "a stream id has 1 to 122 bytes"
-        } else if local.contains(['/', '\0']) || local.contains("..") {
+        } else if memchr::memchr2(b'/', 0, local.as_bytes()).is_some() || local.contains("..") {
             "a stream id has no '/', no NUL and no '..'"
         } else if local == "streams" {
             "the stream id 'streams' is reserved for the listing"
@@ -224,14 +227,14 @@ impl StreamName {
 
     /// A stream on the base surface; the segments are already percent-decoded.
     pub fn on_base<'a>(segments: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidName> {
-        let mut key = String::new();
+        let mut key = String::with_capacity(USUAL_NAME_BYTES);
         for segment in segments {
             let first = key.is_empty();
             let rule = if segment.is_empty() {
                 "a path has no empty segment"
             } else if segment == "." || segment == ".." {
                 "a path segment is not '.' or '..'"
-            } else if segment.contains(['/', '\0']) {
+            } else if memchr::memchr2(b'/', 0, segment.as_bytes()).is_some() {
                 "a path segment has no '/' and no NUL"
             } else if segment == "~" {
                 "a path segment is not '~'"

@@ -135,9 +135,29 @@ pub struct ForkFields {
 /// Reads the headers of a request. Each method refuses what is malformed and says nothing of what
 /// is merely absent.
 #[derive(Debug, Clone, Copy)]
-pub struct Fields<'a>(pub &'a HeaderMap);
+pub struct Fields<'a> {
+    map: &'a HeaderMap,
+    /// Whether any of [`REQUEST`] may be among them. Most requests have none, and need no search
+    /// for each.
+    has_own: bool,
+}
 
 impl<'a> Fields<'a> {
+    /// The headers of one request.
+    pub fn of(map: &'a HeaderMap) -> Self {
+        Self { map, has_own: map.keys().any(is_own) }
+    }
+
+    /// As [`Fields::one`], for a header of the protocol's own.
+    fn own(self, name: &HeaderName) -> Result<Option<&'a str>, Invalid> {
+        if self.has_own { self.one(name) } else { Ok(None) }
+    }
+
+    /// As [`Fields::one_opaque`], for a header of the protocol's own.
+    fn own_opaque(self, name: &HeaderName) -> Result<Option<&'a [u8]>, Invalid> {
+        if self.has_own { self.one_opaque(name) } else { Ok(None) }
+    }
+
     /// The value of a header that may come once only and must be printable ASCII.
     pub fn one(self, name: &HeaderName) -> Result<Option<&'a str>, Invalid> {
         let Some(value) = self.one_opaque(name)? else {
@@ -152,7 +172,7 @@ impl<'a> Fields<'a> {
 
     /// The value of a header that may come once only and is compared, not read.
     fn one_opaque(self, name: &HeaderName) -> Result<Option<&'a [u8]>, Invalid> {
-        let mut values = self.0.get_all(name).iter();
+        let mut values = self.map.get_all(name).iter();
         let first = values.next();
         if values.next().is_some() {
             let detail = format!("the header {name} may be given only once");
@@ -163,7 +183,7 @@ impl<'a> Fields<'a> {
 
     /// The lines of a header that is a list, less those that are not ASCII.
     fn lines(self, name: &HeaderName) -> impl Iterator<Item = &'a str> {
-        self.0.get_all(name).iter().filter_map(|value| value.to_str().ok())
+        self.map.get_all(name).iter().filter_map(|value| value.to_str().ok())
     }
 
     /// `Content-Type`; an empty one counts as missing.
@@ -177,7 +197,7 @@ impl<'a> Fields<'a> {
     /// Whether `Content-Encoding` names anything but `identity`: a body that we would store
     /// without being able to read it.
     pub fn has_content_encoding(self) -> bool {
-        self.0.get_all(CONTENT_ENCODING).iter().any(|value| {
+        self.map.get_all(CONTENT_ENCODING).iter().any(|value| {
             value.to_str().map_or(true, |line| {
                 list::elements(line, b',').any(|coding| !coding.eq_ignore_ascii_case("identity"))
             })
@@ -186,8 +206,8 @@ impl<'a> Fields<'a> {
 
     /// `Producer-Id`, `Producer-Epoch` and `Producer-Seq`: all or none.
     pub fn producer(self) -> Result<Option<ProducerFields<'a>>, Invalid> {
-        let id = self.one(&PRODUCER_ID)?;
-        let (epoch, seq) = (self.one(&PRODUCER_EPOCH)?, self.one(&PRODUCER_SEQ)?);
+        let id = self.own(&PRODUCER_ID)?;
+        let (epoch, seq) = (self.own(&PRODUCER_EPOCH)?, self.own(&PRODUCER_SEQ)?);
         let (id, epoch, seq) = match (id, epoch, seq) {
             (None, None, None) => return Ok(None),
             (Some(id), Some(epoch), Some(seq)) => (id, epoch, seq),
@@ -214,7 +234,7 @@ impl<'a> Fields<'a> {
     /// `Stream-Seq`: 1 to [`STREAM_SEQ_BYTES_MAX`] bytes, which are compared as bytes. An empty
     /// one is refused, since it could only be a mistake.
     pub fn stream_seq(self) -> Result<Option<&'a str>, Invalid> {
-        let Some(seq) = self.one(&STREAM_SEQ)? else {
+        let Some(seq) = self.own(&STREAM_SEQ)? else {
             return Ok(None);
         };
         if (1..=STREAM_SEQ_BYTES_MAX).contains(&seq.len()) {
@@ -227,13 +247,13 @@ impl<'a> Fields<'a> {
 
     /// Whether `Stream-Closed` is `true`, in any case; every other value is as if it were absent.
     pub fn closed(self) -> Result<bool, Invalid> {
-        let value = self.one_opaque(&STREAM_CLOSED)?;
+        let value = self.own_opaque(&STREAM_CLOSED)?;
         Ok(value.is_some_and(|value| value.eq_ignore_ascii_case(b"true")))
     }
 
     /// `Stream-TTL` or `Stream-Expires-At`, not both.
     pub fn lifetime(self) -> Result<Option<Lifetime>, Invalid> {
-        match (self.one(&STREAM_TTL)?, self.one(&STREAM_EXPIRES_AT)?) {
+        match (self.own(&STREAM_TTL)?, self.own(&STREAM_EXPIRES_AT)?) {
             (None, None) => Ok(None),
             (Some(ttl), None) => Ok(Some(Lifetime::Ttl(Ttl::parse(ttl)?))),
             (None, Some(at)) => Ok(Some(Lifetime::ExpiresAt(ExpiresAt::parse(at)?))),
@@ -246,9 +266,9 @@ impl<'a> Fields<'a> {
 
     /// `Stream-Forked-From`, `Stream-Fork-Offset` and `Stream-Fork-Sub-Offset`.
     pub fn fork(self) -> Result<Option<ForkFields>, Invalid> {
-        let source = self.one(&STREAM_FORKED_FROM)?;
-        let offset = self.one(&STREAM_FORK_OFFSET)?;
-        let sub_offset = self.one(&STREAM_FORK_SUB_OFFSET)?;
+        let source = self.own(&STREAM_FORKED_FROM)?;
+        let offset = self.own(&STREAM_FORK_OFFSET)?;
+        let sub_offset = self.own(&STREAM_FORK_SUB_OFFSET)?;
         let Some(source) = source else {
             if offset.is_none() && sub_offset.is_none() {
                 return Ok(None);
@@ -265,7 +285,7 @@ impl<'a> Fields<'a> {
     /// `Stream-Record-Match`: an ordinal. A number beyond 64 bits reads as the largest one, which
     /// no stream reaches.
     pub fn record_match(self) -> Result<Option<u64>, Invalid> {
-        let Some(text) = self.one(&STREAM_RECORD_MATCH)? else {
+        let Some(text) = self.own(&STREAM_RECORD_MATCH)? else {
             return Ok(None);
         };
         let number = decimal(text).ok_or_else(|| {
@@ -277,12 +297,12 @@ impl<'a> Fields<'a> {
 
     /// `Stream-Snapshot-Match`: any bytes. What is no digest simply matches none.
     pub fn snapshot_match(self) -> Result<Option<&'a [u8]>, Invalid> {
-        self.one_opaque(&STREAM_SNAPSHOT_MATCH)
+        self.own_opaque(&STREAM_SNAPSHOT_MATCH)
     }
 
     /// `Stream-Attrs`: the text of one JSON object, at most [`ATTRIBUTES_BYTES_MAX`] bytes.
     pub fn attributes(self) -> Result<Option<&'a str>, Invalid> {
-        let Some(text) = self.one(&STREAM_ATTRS)? else {
+        let Some(text) = self.own(&STREAM_ATTRS)? else {
             return Ok(None);
         };
         if text.len() > ATTRIBUTES_BYTES_MAX {
@@ -304,11 +324,12 @@ impl<'a> Fields<'a> {
     /// What `Range` and `If-Range` ask of a representation of `len` bytes. A header that comes
     /// twice is as if it were absent: the answer is then everything.
     pub fn range(self, len: u64, etag: &ETag) -> ByteRange {
-        let (mut ranges, mut conditions) = (self.0.get_all(RANGE).iter(), self.lines(&IF_RANGE));
+        let (mut ranges, mut conditions) = (self.map.get_all(RANGE).iter(), self.lines(&IF_RANGE));
         let (Some(range), None) = (ranges.next(), ranges.next()) else {
             return ByteRange::Full;
         };
-        let in_force = match (self.0.contains_key(IF_RANGE), conditions.next(), conditions.next()) {
+        let in_force = match (self.map.contains_key(IF_RANGE), conditions.next(), conditions.next())
+        {
             (false, _, _) => true,
             (true, Some(condition), None) => if_range_holds(condition, etag),
             (true, _, _) => false,
@@ -333,6 +354,11 @@ impl<'a> Fields<'a> {
             .find(|(name, _)| list::trim(name).eq_ignore_ascii_case("return"))
             .is_some_and(|(_, value)| list::trim(value).trim_matches('"') == "minimal")
     }
+}
+
+/// Whether a name is in the protocol's part of the name space.
+fn is_own(name: &HeaderName) -> bool {
+    name.as_str().starts_with("stream-") || name.as_str().starts_with("producer-")
 }
 
 /// `^(0|[1-9][0-9]*)$` up to [`NUMBER_MAX`], which is more than any append holds.

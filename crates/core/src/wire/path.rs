@@ -132,8 +132,12 @@ pub fn parse(raw_path: &str) -> Result<Target<'_>, PathError> {
     if let Some(target) = own(path) {
         return Ok(target);
     }
-    let segments = path.split('/').map(segment).collect::<Result<Segments<_>, _>>()?;
-    let segments: Segments<&str> = segments.iter().map(AsRef::as_ref).collect();
+    let path = decode(path)?;
+    let segments: Segments<&str> = split(&path).collect();
+    if segments.contains(&"") {
+        let detail = "a path has no empty segment and no slash at its end";
+        return Err(Invalid::new(code::INVALID_PATH, detail).into());
+    }
     match *segments.as_slice() {
         ["v1", "stream", ref rest @ ..] => on_base(rest),
         ["v1", _, ..] => Err(unknown("there is nothing under /v1 but /v1/stream")),
@@ -246,10 +250,7 @@ fn own(path: &str) -> Option<Target<'_>> {
     let below = |prefix: &[&str]| {
         let mut rest = Some(path);
         for expected in prefix {
-            let (first, behind) = match rest?.split_once('/') {
-                Some((first, behind)) => (first, Some(behind)),
-                None => (rest?, None),
-            };
+            let (first, behind) = split_first(rest?);
             if segment(first).ok()? != *expected {
                 return None;
             }
@@ -262,16 +263,39 @@ fn own(path: &str) -> Option<Target<'_>> {
         .or_else(|| below(&["v1", "stream", "__ds"]).map(Target::SubscriptionApi))
 }
 
+/// The segments of a path.
+fn split(path: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(path);
+    std::iter::from_fn(move || {
+        let (first, behind) = split_first(rest?);
+        rest = behind;
+        Some(first)
+    })
+}
+
+/// The first segment, and what follows the slash behind it.
+fn split_first(path: &str) -> (&str, Option<&str>) {
+    match path.bytes().position(|byte| byte == b'/') {
+        Some(at) => (&path[..at], Some(&path[at + 1..])),
+        None => (path, None),
+    }
+}
+
+/// Decodes a path segment by segment; none of them holds a slash afterwards.
+fn decode(path: &str) -> Result<Cow<'_, str>, Invalid> {
+    if !path.bytes().any(|byte| byte == b'%') {
+        return Ok(Cow::Borrowed(path));
+    }
+    let segments = split(path).map(segment).collect::<Result<Vec<_>, _>>()?;
+    Ok(Cow::Owned(segments.join("/")))
+}
+
 /// Decodes one segment.
 fn segment(raw: &str) -> Result<Cow<'_, str>, Invalid> {
     let refused = |rule: &str| {
         Invalid::new(code::INVALID_PATH, format!("{rule}, got the segment {}", shown(raw)))
     };
-    if raw.is_empty() {
-        let detail = "a path has no empty segment and no slash at its end";
-        return Err(Invalid::new(code::INVALID_PATH, detail));
-    }
-    if memchr::memchr(b'%', raw.as_bytes()).is_none() {
+    if !raw.bytes().any(|byte| byte == b'%') {
         return Ok(Cow::Borrowed(raw));
     }
     if !has_only_whole_escapes(raw) {

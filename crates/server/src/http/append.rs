@@ -11,7 +11,7 @@ use http::request::Parts;
 use http::{HeaderMap, StatusCode, header};
 use hyper::body::Incoming;
 
-use super::body::{Taken, declared_len};
+use super::body::{Share, Taken, declared_len};
 use super::respond::{self, Answer, Failure, Reply};
 use super::{App, Place, check_encoding};
 
@@ -19,11 +19,11 @@ use super::{App, Place, check_encoding};
 const EAGER_BYTES_MAX: u64 = 64 * 1024;
 
 pub(super) async fn append(app: &Arc<App>, head: &Parts, body: Incoming, place: Place) -> Answer {
-    if declared_len(&head.headers).is_none_or(|len| len > EAGER_BYTES_MAX) {
+    if declared_len(&body).is_none_or(|len| len > EAGER_BYTES_MAX) {
         app.must_exist(&place).await?;
     }
     // A missing stream comes before whatever else is wrong with the request.
-    let (append, _share) = match read(app, head, body, &place).await {
+    let (append, share) = match read(app, head, body, &place).await {
         Ok(read) => read,
         Err(failure) => {
             app.must_exist(&place).await?;
@@ -31,7 +31,10 @@ pub(super) async fn append(app: &Arc<App>, head: &Parts, body: Incoming, place: 
         }
     };
     let has_messages = append.body != Body::Empty;
-    let outcome = app.engine.submit(&Command::Append(append))?.wait().await?;
+    let pending = app.engine.submit(&Command::Append(append))?;
+    // The log has a copy of the body by now; its share stays taken until that is written.
+    let outcome = pending.wait().await?;
+    drop(share);
     match outcome.decided()? {
         Receipt::Appended(receipt) => Ok(reply(&receipt, has_messages)),
         _ => unreachable!("an append is answered by its own receipt"),
@@ -43,19 +46,19 @@ async fn read(
     head: &Parts,
     body: Incoming,
     place: &Place,
-) -> Result<(Append, Taken), Failure> {
-    let fields = Fields(&head.headers);
+) -> Result<(Append, Share), Failure> {
+    let fields = Fields::of(&head.headers);
     let producer = producer(fields)?;
     let stream_seq = fields.stream_seq()?.map(|seq| Bytes::copy_from_slice(seq.as_bytes()));
     let close = fields.closed()?;
     let record_match = fields.record_match()?;
     check_encoding(head)?;
-    let taken = app.take_body(&head.headers, body, app.config.append_bytes_max).await?;
+    let Taken { bytes, share } = app.take_body(body, app.config.append_bytes_max).await?;
     // A close without a body says nothing about content, however the header reads.
-    let content = if taken.bytes.is_empty() { None } else { fields.content_type()? };
-    let body = Body::read(taken.bytes.clone(), content.as_ref());
+    let content = if bytes.is_empty() { None } else { fields.content_type()? };
+    let body = Body::read(bytes, content.as_ref());
     let name = place.name.clone();
-    Ok((Append { name, content, body, producer, stream_seq, close, record_match }, taken))
+    Ok((Append { name, content, body, producer, stream_seq, close, record_match }, share))
 }
 
 pub(super) fn producer(fields: Fields<'_>) -> Result<Option<ProducerStamp>, Failure> {

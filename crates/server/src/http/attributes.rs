@@ -28,7 +28,7 @@ pub(super) async fn get(app: &Arc<App>, place: &Place) -> Answer {
 }
 
 pub(super) async fn put(app: &Arc<App>, head: &Parts, body: Incoming, place: Place) -> Answer {
-    let content = Fields(&head.headers).content_type()?;
+    let content = Fields::of(&head.headers).content_type()?;
     if content.is_some_and(|content| content.mode() != Mode::Json) {
         return Err(Failure::problem(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -38,7 +38,7 @@ pub(super) async fn put(app: &Arc<App>, head: &Parts, body: Incoming, place: Pla
         ));
     }
     check_encoding(head)?;
-    let taken = app.take_body(&head.headers, body, ATTRIBUTES_BYTES_MAX as u64).await?;
+    let taken = app.take_body(body, ATTRIBUTES_BYTES_MAX as u64).await?;
     let text = json::object(&taken.bytes).map_err(|error| {
         let detail = format!("the attributes of a stream are one JSON object: {error}");
         Invalid::new(code::INVALID_ATTRIBUTES, detail)

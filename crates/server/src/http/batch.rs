@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use super::append::producer;
+use super::body::Taken;
 use super::respond::{self, Answer, Failure};
 use super::{App, Place, check_encoding};
 use crate::engine::Outcome;
@@ -28,7 +29,7 @@ const NOT_HERE: [HeaderName; 3] = [h::STREAM_SEQ, h::STREAM_CLOSED, h::STREAM_RE
 
 pub(super) async fn append(app: &Arc<App>, head: &Parts, body: Incoming, place: Place) -> Answer {
     let facts = app.facts(&place.name).await?;
-    let fields = Fields(&head.headers);
+    let fields = Fields::of(&head.headers);
     if let Some(name) = NOT_HERE.iter().find(|name| head.headers.contains_key(*name)) {
         let detail = format!("the header {name} belongs to a single append");
         return Err(Invalid::new(code::INVALID_HEADER, detail).into());
@@ -43,8 +44,8 @@ pub(super) async fn append(app: &Arc<App>, head: &Parts, body: Incoming, place: 
         }
         .into());
     }
-    let taken = app.take_body(&head.headers, body, app.config.append_bytes_max).await?;
-    let frames = frames(taken.bytes.clone())?;
+    let Taken { bytes, share } = app.take_body(body, app.config.append_bytes_max).await?;
+    let frames = frames(bytes)?;
     let appends: Vec<Append> = frames
         .into_iter()
         .zip(0_u64..)
@@ -61,8 +62,11 @@ pub(super) async fn append(app: &Arc<App>, head: &Parts, body: Incoming, place: 
         })
         .collect::<Result<_, Invalid>>()?;
     let (results, durable) = app.engine.submit_batch(&appends);
+    let asked = appends.len();
+    drop(appends);
     durable.wait().await?;
-    let mut outcomes = Vec::with_capacity(appends.len());
+    drop(share);
+    let mut outcomes = Vec::with_capacity(asked);
     for result in results {
         match result {
             Ok(outcome) => outcomes.push(outcome),
@@ -71,7 +75,7 @@ pub(super) async fn append(app: &Arc<App>, head: &Parts, body: Incoming, place: 
             Err(_full) => break,
         }
     }
-    let all_well = outcomes.len() == appends.len()
+    let all_well = outcomes.len() == asked
         && outcomes.iter().all(|outcome| matches!(outcome, Outcome::Accepted(_)));
     if all_well && fields.prefers_minimal() {
         let mut reply = respond::status(StatusCode::NO_CONTENT);
@@ -83,7 +87,7 @@ pub(super) async fn append(app: &Arc<App>, head: &Parts, body: Incoming, place: 
     let tail = outcomes.iter().rev().find_map(end).unwrap_or(facts.tail.to_string());
     let mut reports: Vec<Value> =
         outcomes.into_iter().map(|outcome| report(outcome, &tail)).collect();
-    reports.resize_with(appends.len(), || no_room(&tail));
+    reports.resize_with(asked, || no_room(&tail));
     Ok(respond::json(StatusCode::OK, &Value::Array(reports)))
 }
 

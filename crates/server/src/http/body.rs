@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt as _;
-use http::{HeaderMap, StatusCode, header};
+use futures_util::{FutureExt as _, StreamExt as _};
+use http::StatusCode;
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -117,18 +117,21 @@ impl http_body::Body for Body {
 /// A request body in memory, and its share of the memory that all of them may take.
 pub(crate) struct Taken {
     pub(crate) bytes: Bytes,
-    _share: Option<OwnedSemaphorePermit>,
+    /// To be kept as long as the bytes, or a copy of them, are.
+    pub(crate) share: Share,
 }
 
-/// The declared length, if there is one. hyper has checked that it is a number and that no other
-/// framing contradicts it.
-pub(crate) fn declared_len(headers: &HeaderMap) -> Option<u64> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+/// A body's share of the memory that all of them may take; an empty body has none.
+pub(crate) type Share = Option<OwnedSemaphorePermit>;
+
+/// The declared length, if there is one; none is needed when there is no body.
+pub(crate) fn declared_len(body: &Incoming) -> Option<u64> {
+    body.size_hint().exact()
 }
 
 /// Refuses a body that is declared too long before a byte of it is read.
-pub(crate) fn check_declared(headers: &HeaderMap, limit: u64) -> Result<(), Failure> {
-    match declared_len(headers) {
+pub(crate) fn check_declared(body: &Incoming, limit: u64) -> Result<(), Failure> {
+    match declared_len(body) {
         Some(len) if len > limit => Err(too_large(limit)),
         _ => Ok(()),
     }
@@ -148,24 +151,20 @@ pub(crate) fn too_large(limit: u64) -> Failure {
 
 impl App {
     /// Takes a body in, whole.
-    pub(crate) async fn take_body(
-        &self,
-        headers: &HeaderMap,
-        body: Incoming,
-        limit: u64,
-    ) -> Result<Taken, Failure> {
-        check_declared(headers, limit)?;
+    pub(crate) async fn take_body(&self, body: Incoming, limit: u64) -> Result<Taken, Failure> {
+        check_declared(&body, limit)?;
         if body.is_end_stream() {
-            return Ok(Taken { bytes: Bytes::new(), _share: None });
+            return Ok(Taken { bytes: Bytes::new(), share: None });
         }
-        let declared = declared_len(headers);
+        let declared = declared_len(&body);
         let mut share = self.share(declared.unwrap_or(BUDGET_UNIT).min(FIRST_SHARE_BYTES))?;
         let mut pieces = Pieces::new(self, body, limit);
         let Some(first) = pieces.next().await? else {
-            return Ok(Taken { bytes: Bytes::new(), _share: None });
+            return Ok(Taken { bytes: Bytes::new(), share: None });
         };
-        let Some(second) = pieces.next().await? else {
-            return Ok(Taken { bytes: first, _share: Some(share) });
+        let second = if pieces.body.is_end_stream() { None } else { pieces.next().await? };
+        let Some(second) = second else {
+            return Ok(Taken { bytes: first, share: Some(share) });
         };
         let mut all = BytesMut::with_capacity(usize::try_from(declared.unwrap_or(0)).unwrap_or(0));
         all.extend_from_slice(&first);
@@ -179,7 +178,7 @@ impl App {
             }
             match pieces.next().await? {
                 Some(piece) => all.extend_from_slice(&piece),
-                None => return Ok(Taken { bytes: all.freeze(), _share: Some(share) }),
+                None => return Ok(Taken { bytes: all.freeze(), share: Some(share) }),
             }
         }
     }
@@ -211,14 +210,16 @@ impl<'a> Pieces<'a> {
     /// The next piece, or nothing at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
-            let waiting = Instant::now();
-            let frame = match tokio::time::timeout(self.patience, self.body.frame()).await {
-                Err(_elapsed) => return Err(Failure::body_timeout().closing()),
-                Ok(None) => return Ok(None),
-                Ok(Some(Err(error))) => return Err(Failure::broken_body(&error).closing()),
-                Ok(Some(Ok(frame))) => frame,
+            // Mostly it is there already, and no clock has to be asked.
+            let frame = match self.body.frame().now_or_never() {
+                Some(frame) => frame,
+                None => self.wait().await?,
             };
-            self.patience = self.patience.saturating_sub(waiting.elapsed());
+            let frame = match frame {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(Failure::broken_body(&error).closing()),
+                Some(Ok(frame)) => frame,
+            };
             // Trailers say nothing that we know.
             let Ok(data) = frame.into_data() else { continue };
             self.taken += data.len() as u64;
@@ -234,5 +235,13 @@ impl<'a> Pieces<'a> {
                 return Ok(Some(data));
             }
         }
+    }
+
+    /// What hyper has next for us, as long as the client's time lasts.
+    async fn wait(&mut self) -> Result<Option<hyper::Result<Frame<Bytes>>>, Failure> {
+        let began = Instant::now();
+        let frame = tokio::time::timeout(self.patience, self.body.frame()).await;
+        self.patience = self.patience.saturating_sub(began.elapsed());
+        frame.map_err(|_elapsed| Failure::body_timeout().closing())
     }
 }

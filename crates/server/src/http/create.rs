@@ -22,14 +22,14 @@ use super::{App, Place, check_encoding};
 use crate::engine::Outcome;
 
 pub(super) async fn create(app: &Arc<App>, head: &Parts, body: Incoming, place: Place) -> Answer {
-    let fields = Fields(&head.headers);
+    let fields = Fields::of(&head.headers);
     let content = fields.content_type()?;
     let lifetime = fields.lifetime()?;
     let closed = fields.closed()?;
     let fork = fields.fork()?;
     let attributes = fields.attributes()?.map(|json| Bytes::copy_from_slice(json.as_bytes()));
     check_encoding(head)?;
-    let taken = app.take_body(&head.headers, body, app.config.append_bytes_max).await?;
+    let taken = app.take_body(body, app.config.append_bytes_max).await?;
     let body = Body::read(taken.bytes.clone(), content.as_ref());
     let mut create = Create {
         name: place.name.clone(),

@@ -56,20 +56,22 @@ fn check_host(head: &Parts) -> Result<(), Failure> {
 /// for two hosts: names of hosts need no more than letters, digits and a few marks.
 fn is_host(value: &HeaderValue) -> bool {
     let Ok(text) = value.to_str() else { return false };
-    let (host, behind, is_legal): (_, _, fn(char) -> bool) =
-        if let Some(literal) = text.strip_prefix('[') {
-            let Some((address, behind)) = literal.split_once(']') else { return false };
-            (address, behind, |c| c.is_ascii_hexdigit() || c == ':' || c == '.')
-        } else {
-            let (host, behind) = text.split_at(text.find(':').unwrap_or(text.len()));
-            (host, behind, |c| c.is_ascii_alphanumeric() || "-._~".contains(c))
-        };
+    let (host, behind, is_legal): (_, _, fn(u8) -> bool) = if let Some(literal) =
+        text.strip_prefix('[')
+    {
+        let Some((address, behind)) = literal.split_once(']') else { return false };
+        (address, behind, |b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'))
+    } else {
+        let (host, behind) = text.split_at(text.find(':').unwrap_or(text.len()));
+        let is_legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
+        (host, behind, is_legal)
+    };
     let port_is_legal = match behind.strip_prefix(':') {
         Some("") => true,
         Some(port) => port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok(),
         None => behind.is_empty(),
     };
-    !host.is_empty() && host.chars().all(is_legal) && port_is_legal
+    !host.is_empty() && host.bytes().all(is_legal) && port_is_legal
 }
 
 fn bad_host(what: &str) -> Failure {

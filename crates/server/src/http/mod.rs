@@ -140,7 +140,8 @@ impl App {
     }
 }
 
-/// Every route of the server.
+/// Every route of the server. What needs much memory while it waits has a box of its own, so that
+/// the small requests need little.
 async fn route(app: &Arc<App>, head: &Parts, body: Incoming, target: Target<'_>) -> Answer {
     let method = &head.method;
     let (get, put) = (is_get(method), method == Method::PUT);
@@ -171,15 +172,17 @@ async fn route(app: &Arc<App>, head: &Parts, body: Incoming, target: Target<'_>)
         Target::Stream { surface, name, resource } => {
             let place = Place { surface, name };
             match resource {
-                Resource::Stream if put => create::create(app, head, body, place).await,
+                Resource::Stream if put => Box::pin(create::create(app, head, body, place)).await,
                 Resource::Stream if post => append::append(app, head, body, place).await,
                 Resource::Stream if method == Method::HEAD => read::head(app, &place).await,
-                Resource::Stream if get => read::read(app, head, place).await,
+                Resource::Stream if get => Box::pin(read::read(app, head, place)).await,
                 Resource::Stream if delete => delete::delete(app, place).await,
-                Resource::Snapshot if put => snapshot::publish(app, head, body, place, None).await,
+                Resource::Snapshot if put => {
+                    Box::pin(snapshot::publish(app, head, body, place, None)).await
+                }
                 Resource::Snapshot if get => snapshot::redirect(app, &place).await,
                 Resource::SnapshotAt(at) if put => {
-                    snapshot::publish(app, head, body, place, Some(&at)).await
+                    Box::pin(snapshot::publish(app, head, body, place, Some(&at))).await
                 }
                 Resource::SnapshotAt(at) if get => snapshot::get(app, head, &place, &at).await,
                 Resource::SnapshotAt(at) if delete => snapshot::delete(app, &place, &at).await,
@@ -187,7 +190,7 @@ async fn route(app: &Arc<App>, head: &Parts, body: Incoming, target: Target<'_>)
                 Resource::RetentionAt(at) if put => {
                     retention::retain(app, head, place, Some(&at)).await
                 }
-                Resource::Bootstrap if get => bootstrap::get(app, head, &place).await,
+                Resource::Bootstrap if get => Box::pin(bootstrap::get(app, head, &place)).await,
                 Resource::AppendBatch if post => batch::append(app, head, body, place).await,
                 Resource::Attributes if get => attributes::get(app, &place).await,
                 Resource::Attributes if put => attributes::put(app, head, body, place).await,
@@ -232,7 +235,7 @@ fn nothing_here() -> Failure {
 
 /// Refuses a body that is encoded: it would be stored as it is and misread later.
 fn check_encoding(head: &Parts) -> Result<(), Failure> {
-    if Fields(&head.headers).has_content_encoding() {
+    if Fields::of(&head.headers).has_content_encoding() {
         return Err(Failure::problem(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "UNSUPPORTED_CONTENT_ENCODING",

@@ -69,7 +69,7 @@ impl App {
         facts: &Facts,
         page: Page,
     ) -> Result<Reply, Failure> {
-        let fields = Fields(&head.headers);
+        let fields = Fields::of(&head.headers);
         let representation =
             if facts.is_json() { fields.representation() } else { Representation::Array };
         let etag = ETag::of_read(&ReadIdentity {

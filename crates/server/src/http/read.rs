@@ -66,7 +66,7 @@ async fn catch_up(
 fn nothing_new(head: &Parts, facts: &Facts) -> Reply {
     let tail = (facts.tail, facts.next);
     let representation = if facts.is_json() {
-        Fields(&head.headers).representation()
+        Fields::of(&head.headers).representation()
     } else {
         Representation::Array
     };

@@ -41,12 +41,12 @@ pub(super) async fn publish(
     place: Place,
     at: Option<&str>,
 ) -> Answer {
-    let fields = Fields(&head.headers);
+    let fields = Fields::of(&head.headers);
     let target = target(head, at)?;
     let content = fields.content_type()?.unwrap_or_default();
     let expected = fields.snapshot_match()?;
     check_encoding(head)?;
-    check_declared(&head.headers, app.config.snapshot_bytes_max)?;
+    check_declared(&body, app.config.snapshot_bytes_max)?;
     let mut publish = Publish {
         name: place.name.clone(),
         target,
@@ -96,7 +96,7 @@ async fn store(
     let blob = BlobId(random::id());
     let engine = Arc::clone(&app.engine);
     let mut writer = blocking(move || engine.store().blobs().create(blob)).await?;
-    let mut hasher = blake3::Hasher::new();
+    let mut hasher = Box::new(blake3::Hasher::new());
     hasher.update(&(content.as_str().len() as u64).to_le_bytes());
     hasher.update(content.as_str().as_bytes());
     let mut pieces = Pieces::new(app, body, app.config.snapshot_bytes_max);
@@ -114,9 +114,9 @@ async fn store(
 
 async fn write(
     mut writer: BlobWriter,
-    mut hasher: blake3::Hasher,
+    mut hasher: Box<blake3::Hasher>,
     bytes: Bytes,
-) -> Result<(BlobWriter, blake3::Hasher), Failure> {
+) -> Result<(BlobWriter, Box<blake3::Hasher>), Failure> {
     blocking(move || {
         hasher.update(&bytes);
         writer.write(&bytes)?;
@@ -159,7 +159,7 @@ pub(super) async fn get(app: &Arc<App>, head: &Parts, place: &Place, at: &str) -
         .filter(|snapshot| token == OffsetToken::At(snapshot.offset))
         .ok_or(Refusal::SnapshotNotFound)?;
     let etag = ETag::of_digest(&snapshot.digest.to_string());
-    let fields = Fields(&head.headers);
+    let fields = Fields::of(&head.headers);
     let mut reply = Response::new(Body::empty());
     let headers = reply.headers_mut();
     respond::insert(headers, header::CONTENT_TYPE, snapshot.content.as_str());

@@ -16,22 +16,28 @@ fn headers(fields: &[(HeaderName, &str)]) -> HeaderMap {
 /// What a reader makes of headers, as a code when it refuses.
 macro_rules! read {
     ($reader:ident, [$($field:expr),* $(,)?]) => {
-        Fields(&headers(&[$($field),*])).$reader().map_err(|invalid| invalid.code)
+        Fields::of(&headers(&[$($field),*])).$reader().map_err(|invalid| invalid.code)
     };
 }
 
 const REFUSED: &str = code::INVALID_HEADER;
 
 #[test]
+fn every_protocol_header_is_known_by_its_prefix() {
+    assert!(REQUEST.iter().all(is_own));
+    assert!(!is_own(&CONTENT_TYPE));
+}
+
+#[test]
 fn a_protocol_header_comes_once_and_in_printable_ascii() {
     let map = headers(&[(STREAM_SEQ, "a b\tc")]);
-    assert_eq!(Fields(&map).one(&STREAM_SEQ), Ok(Some("a b\tc")));
-    assert_eq!(Fields(&map).one(&STREAM_TTL), Ok(None));
+    assert_eq!(Fields::of(&map).one(&STREAM_SEQ), Ok(Some("a b\tc")));
+    assert_eq!(Fields::of(&map).one(&STREAM_TTL), Ok(None));
     assert_eq!(read!(stream_seq, [(STREAM_SEQ, "a"), (STREAM_SEQ, "a")]), Err(REFUSED));
     assert_eq!(read!(stream_seq, [(STREAM_SEQ, "é")]), Err(REFUSED));
     assert_eq!(read!(closed, [(STREAM_CLOSED, "true"), (STREAM_CLOSED, "true")]), Err(REFUSED));
     let twice = [(STREAM_SNAPSHOT_MATCH, "a"), (STREAM_SNAPSHOT_MATCH, "a")];
-    assert!(Fields(&headers(&twice)).snapshot_match().is_err());
+    assert!(Fields::of(&headers(&twice)).snapshot_match().is_err());
 }
 
 #[test]
@@ -50,7 +56,7 @@ fn an_empty_content_type_is_missing_and_a_malformed_one_refused() {
 fn only_identity_is_no_content_encoding() {
     let encoded = |values: &[&str]| {
         let fields: Vec<_> = values.iter().map(|value| (CONTENT_ENCODING, *value)).collect();
-        Fields(&headers(&fields)).has_content_encoding()
+        Fields::of(&headers(&fields)).has_content_encoding()
     };
     for plain in [&[][..], &[""], &["identity"], &["Identity, ,identity"], &["identity", ""]] {
         assert!(!encoded(plain), "{plain:?}");
@@ -69,14 +75,14 @@ fn a_producer_is_all_or_nothing() {
         (PRODUCER_SEQ, "9007199254740991"),
     ]);
     let all = ProducerFields { id: "p 1", epoch: 7, seq: NUMBER_MAX };
-    assert_eq!(Fields(&map).producer(), Ok(Some(all)));
+    assert_eq!(Fields::of(&map).producer(), Ok(Some(all)));
 
     let fields = [(PRODUCER_ID, "p"), (PRODUCER_EPOCH, "0"), (PRODUCER_SEQ, "0")];
     for subset in 1..7_usize {
         let some: Vec<_> =
             (0..3).filter(|bit| subset >> bit & 1 == 1).map(|bit| fields[bit].clone()).collect();
         let map = headers(&some);
-        let refused = Fields(&map).producer().expect_err("incomplete");
+        let refused = Fields::of(&map).producer().expect_err("incomplete");
         assert_eq!(refused.code, code::INVALID_PRODUCER, "{some:?}");
     }
 }
@@ -171,7 +177,7 @@ fn conditions_on_records_and_snapshots_are_read() {
     }
     for any in ["", "no digest", "é"] {
         let map = headers(&[(STREAM_SNAPSHOT_MATCH, any)]);
-        assert_eq!(Fields(&map).snapshot_match(), Ok(Some(any.as_bytes())));
+        assert_eq!(Fields::of(&map).snapshot_match(), Ok(Some(any.as_bytes())));
     }
 }
 
@@ -179,7 +185,7 @@ fn conditions_on_records_and_snapshots_are_read() {
 fn attributes_are_one_json_object_of_bounded_size() {
     assert_eq!(read!(attributes, []), Ok(None));
     let map = headers(&[(STREAM_ATTRS, "{ \"a\": [1] }")]);
-    assert_eq!(Fields(&map).attributes(), Ok(Some("{ \"a\": [1] }")));
+    assert_eq!(Fields::of(&map).attributes(), Ok(Some("{ \"a\": [1] }")));
     let of_len = |len: usize| format!("{{\"a\":\"{}\"}}", "x".repeat(len - 8));
     assert!(read!(attributes, [(STREAM_ATTRS, &of_len(16_384))]).is_ok());
     for bad in ["", "[]", "{", "null", "{}{}", "{\"é\":1}", &of_len(16_385)] {
@@ -193,7 +199,7 @@ fn if_none_match_may_come_in_several_lines() {
     let etag = ETag::of_digest("ab");
     let names = |lines: &[&str]| {
         let fields: Vec<_> = lines.iter().map(|line| (IF_NONE_MATCH, *line)).collect();
-        Fields(&headers(&fields)).if_none_match(&etag)
+        Fields::of(&headers(&fields)).if_none_match(&etag)
     };
     assert!(names(&["\"x\"", "\"ab\""]) && names(&["*"]) && names(&["é", "W/\"ab\""]));
     assert!(!names(&[]) && !names(&["\"x\", \"y\""]));
@@ -202,7 +208,8 @@ fn if_none_match_may_come_in_several_lines() {
 #[test]
 fn a_range_counts_only_when_its_condition_holds() {
     let etag = ETag::of_digest("ab");
-    let select = |fields: &[(HeaderName, &'static str)]| Fields(&headers(fields)).range(10, &etag);
+    let select =
+        |fields: &[(HeaderName, &'static str)]| Fields::of(&headers(fields)).range(10, &etag);
     let part = ByteRange::Part { start: 0, end: 5 };
     let range = || (RANGE, "bytes=0-4");
     assert_eq!(select(&[]), ByteRange::Full);
@@ -221,7 +228,7 @@ fn a_range_counts_only_when_its_condition_holds() {
 fn preferences_are_found_among_others() {
     let prefers = |lines: &[&str]| {
         let fields: Vec<_> = lines.iter().map(|line| (PREFER, *line)).collect();
-        Fields(&headers(&fields)).prefers_minimal()
+        Fields::of(&headers(&fields)).prefers_minimal()
     };
     for minimal in [
         &["return=minimal"][..],
@@ -245,7 +252,7 @@ fn preferences_are_found_among_others() {
 #[test]
 fn accept_chooses_the_form_of_a_read() {
     let map = headers(&[(ACCEPT, "text/html"), (ACCEPT, "application/x-ndjson")]);
-    assert_eq!(Fields(&map).representation(), Representation::Ndjson);
+    assert_eq!(Fields::of(&map).representation(), Representation::Ndjson);
 }
 
 proptest! {
@@ -260,7 +267,7 @@ proptest! {
         for name in standard.into_iter().chain([PREFER]) {
             map.insert(name, value.clone());
         }
-        let fields = Fields(&map);
+        let fields = Fields::of(&map);
         let etag = ETag::of_digest("ab");
         fields.content_type().ok();
         fields.has_content_encoding();
