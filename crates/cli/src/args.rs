@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::address::BaseUrl;
 use crate::units::Span;
 use crate::{
-    append, attrs, bench, bootstrap, bucket, close, create, delete, dev, fork, head, ls, read,
-    retain, serve, snapshot, tail,
+    append, attrs, backup, bench, bootstrap, bucket, close, create, delete, dev, fork, head,
+    inspect, ls, read, retain, serve, snapshot, tail, verify,
 };
 
 /// Durable streams over plain HTTP: one binary that serves them and uses them.
@@ -49,6 +49,10 @@ pub(crate) enum Verb {
     Bootstrap(bootstrap::Args),
     Attrs(attrs::Args),
     Bench(bench::Args),
+    Verify(verify::Args),
+    Inspect(inspect::Args),
+    Backup(backup::BackupArgs),
+    Restore(backup::RestoreArgs),
 }
 
 /// Which server to talk to, and how. Part of every verb that is a client.

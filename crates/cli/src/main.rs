@@ -8,6 +8,7 @@ mod address;
 mod append;
 mod args;
 mod attrs;
+mod backup;
 mod bench;
 mod bootstrap;
 mod bucket;
@@ -22,6 +23,7 @@ mod fork;
 mod head;
 mod hint;
 mod input;
+mod inspect;
 mod interrupt;
 mod json;
 mod listing;
@@ -38,6 +40,7 @@ mod snapshot;
 mod sse;
 mod tail;
 mod units;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -74,5 +77,9 @@ fn run(verb: Verb, screen: Screen) -> Outcome {
         Verb::Bootstrap(args) => bootstrap::run(&args),
         Verb::Attrs(args) => attrs::run(args),
         Verb::Bench(args) => bench::run(args, screen),
+        Verb::Verify(args) => verify::run(&args, screen),
+        Verb::Inspect(args) => inspect::run(&args, screen),
+        Verb::Backup(args) => backup::backup(&args, screen),
+        Verb::Restore(args) => backup::restore(&args, screen),
     }
 }

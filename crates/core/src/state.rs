@@ -355,6 +355,11 @@ impl State {
         self.shard
     }
 
+    /// The counter of the next incarnation: every one that there was is below.
+    pub fn next_counter(&self) -> u64 {
+        self.next_stream
+    }
+
     /// The stream under `name`, whatever its condition: soft-deleted and expired ones too.
     pub fn find(&self, name: &StreamName) -> Option<&Stream> {
         self.streams.named(name)

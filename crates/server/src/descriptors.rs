@@ -17,18 +17,23 @@ pub(crate) struct Shares {
 
 /// Takes as many descriptors as the system allows, and shares them out.
 pub(crate) fn share(connections_max: usize) -> Shares {
+    let shares = divide(raise(), connections_max);
+    if shares.connections < connections_max {
+        let connections = shares.connections;
+        tracing::warn!(connections, connections_max, "fewer connections: raise ulimit -n");
+    }
+    shares
+}
+
+/// Takes as many descriptors as the system allows; how many these are.
+pub(crate) fn raise() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
     let open_max = match setrlimit(Resource::Nofile, raised) {
         Ok(()) => limit.maximum,
         Err(_not_allowed) => limit.current,
     };
-    let shares = divide(open_max.unwrap_or(u64::MAX), connections_max);
-    if shares.connections < connections_max {
-        let connections = shares.connections;
-        tracing::warn!(connections, connections_max, "fewer connections: raise ulimit -n");
-    }
-    shares
+    open_max.unwrap_or(u64::MAX)
 }
 
 /// A quarter for files, an eighth for storage, the rest for connections.

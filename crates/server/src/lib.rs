@@ -4,10 +4,12 @@
 pub mod clock;
 pub mod config;
 mod descriptors;
+mod digest;
 mod embed;
 pub mod engine;
 mod http;
 mod net;
+pub mod offline;
 mod random;
 mod run;
 

@@ -20,7 +20,7 @@ pub(crate) const DIR: &str = "blob";
 const MAGIC: [u8; 8] = *b"HWATRBLB";
 const VERSION: u32 = 1;
 const HEADER_LEN: usize = 32;
-const HEADER_BYTES: u64 = HEADER_LEN as u64;
+pub(crate) const HEADER_BYTES: u64 = HEADER_LEN as u64;
 const TRAILER_LEN: usize = 32;
 const TRAILER_BYTES: u64 = TRAILER_LEN as u64;
 const _: () = assert!(HEADER_LEN == 8 + 4 + 16 + 4 && TRAILER_LEN == 8 + 4 + 4 + 8 + 4 + 4);
@@ -189,7 +189,7 @@ impl Drop for BlobWriter {
 }
 
 impl BlobReader {
-    fn load(id: BlobId, file: Arc<dyn DiskFile>) -> Result<Self> {
+    pub(crate) fn load(id: BlobId, file: Arc<dyn DiskFile>) -> Result<Self> {
         let path = path(id);
         let failed = |source| Error::io(&path, "reading a blob", source);
         let damaged = |at| Error::corrupt(&path, at, "the blob is damaged or unfinished");
@@ -260,11 +260,11 @@ impl BlobReader {
 }
 
 /// `blob/00000000000000000000000000000007`
-fn path(id: BlobId) -> String {
+pub(crate) fn path(id: BlobId) -> String {
     format!("{DIR}/{id}")
 }
 
-fn parse_name(name: &str) -> Option<BlobId> {
+pub(crate) fn parse_name(name: &str) -> Option<BlobId> {
     let legal = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
     let ours = name.len() == 32 && name.bytes().all(legal);
     ours.then(|| u128::from_str_radix(name, 16).ok())?.map(BlobId)

@@ -16,10 +16,10 @@ pub(crate) const DIR: &str = "checkpoint";
 
 const MAGIC: [u8; 8] = *b"HWATRCKP";
 const VERSION: u32 = 1;
-const HEADER_LEN: usize = 40;
-const BLOCK_HEADER_BYTES: usize = 24;
-const IMAGE: u8 = 1;
-const HEADS: u8 = 2;
+pub(crate) const HEADER_LEN: usize = 40;
+pub(crate) const BLOCK_HEADER_BYTES: usize = 24;
+pub(crate) const IMAGE: u8 = 1;
+pub(crate) const HEADS: u8 = 2;
 /// A stream id and a file number.
 const HEAD_BYTES: usize = 12;
 
@@ -44,13 +44,7 @@ impl CheckpointRound {
         let file = disk.create(&path).map_err(failed)?;
         let images = Vec::new();
         let mut round = Self { disk, number, file, position: 0, images, named: false };
-        let mut header = MAGIC.to_vec();
-        header.extend_from_slice(&VERSION.to_le_bytes());
-        header.extend_from_slice(&number.to_le_bytes());
-        header.extend_from_slice(&directory_id.to_le_bytes());
-        codec::put_crc(&mut header);
-        assert_eq!(header.len(), HEADER_LEN, "the layout in docs/format.md");
-        round.write(&header)?;
+        round.write(&header(number, directory_id))?;
         Ok(round)
     }
 
@@ -119,15 +113,26 @@ impl Drop for CheckpointRound {
 }
 
 /// `checkpoint/0000000003.ckpt`
-fn path(number: u64) -> String {
+pub(crate) fn path(number: u64) -> String {
     format!("{DIR}/{number:010}.ckpt")
 }
 
-fn parse_name(name: &str) -> Option<u64> {
+pub(crate) fn parse_name(name: &str) -> Option<u64> {
     codec::digits(name.strip_suffix(".ckpt")?, 10)
 }
 
-fn block_header(kind: u8, shard: u8, lsn: Lsn, block: &BlockRef) -> Vec<u8> {
+/// The start of checkpoint file `number`.
+pub(crate) fn header(number: u64, directory_id: u128) -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&number.to_le_bytes());
+    out.extend_from_slice(&directory_id.to_le_bytes());
+    codec::put_crc(&mut out);
+    assert_eq!(out.len(), HEADER_LEN, "the layout in docs/format.md");
+    out
+}
+
+pub(crate) fn block_header(kind: u8, shard: u8, lsn: Lsn, block: &BlockRef) -> Vec<u8> {
     let mut out = vec![kind, shard, 0, 0];
     out.extend_from_slice(&block.crc.to_le_bytes());
     out.extend_from_slice(&lsn.0.to_le_bytes());
@@ -196,7 +201,7 @@ fn load_block(
     if intact { Ok(body) } else { Err(damaged()) }
 }
 
-fn check_header(path: &str, number: u64, file: &dyn DiskFile) -> Result<()> {
+pub(crate) fn check_header(path: &str, number: u64, file: &dyn DiskFile) -> Result<()> {
     let mut bytes = [0; HEADER_LEN];
     let read = file.read_at(&mut bytes, 0);
     read.map_err(|e| Error::io(path, "reading a checkpoint", e))?;

@@ -8,6 +8,7 @@
 //! Start reading at [`store`](Store), then `log/lane.rs` (how bytes get in), `read.rs` (how they
 //! get out) and `log/recover.rs` (what a crash leaves).
 
+mod backup;
 mod blob;
 mod buffers;
 mod checkpoint;
@@ -27,7 +28,9 @@ mod ring;
 mod segment;
 mod space;
 mod store;
+mod verify;
 
+pub use backup::{Backup, Capture, Copied, View, restore};
 pub use blob::{BlobReader, BlobWriter, Blobs};
 pub use checkpoint::CheckpointRound;
 pub use disk::{Disk, DiskFile, MemDisk, OsDisk};
@@ -39,3 +42,7 @@ pub use log::room::{Permit, Use};
 pub use pins::Pin;
 pub use read::{Chunk, Ends, Extent, Reader};
 pub use store::{Need, Options, Start, Store, Visitor};
+pub use verify::{
+    Fact, Finding, Part, Piece, Scanned, Seen, Value, Verdict, Watcher, blob_path, survey, verify,
+    verify_file,
+};

@@ -10,9 +10,10 @@ use crate::error::{Error, Result};
 use crate::location::Footed;
 use crate::log::file::FileNo;
 use crate::segment::{Segment, SegmentNo};
+use crate::verify::{Fact, Value, Watcher};
 
 pub(crate) const PATH: &str = "MANIFEST";
-const NEXT_PATH: &str = "MANIFEST.tmp";
+pub(crate) const NEXT_PATH: &str = "MANIFEST.tmp";
 
 const MAGIC: [u8; 8] = *b"HWATRMAN";
 /// The version that is written.
@@ -131,7 +132,65 @@ impl Manifest {
         disk.sync_dir("").map_err(failed)
     }
 
-    fn encode(&self) -> Vec<u8> {
+    /// Tells what it says, part by part.
+    pub(crate) fn tell(&self, watcher: &mut dyn Watcher) {
+        let number = Value::Number;
+        let mut fact =
+            |what, fields| watcher.fact(&|| Fact { what, at: 0, fields: Vec::clone(&fields) });
+        fact(
+            "manifest",
+            vec![
+                ("directory_id", Value::Id(self.directory_id)),
+                ("lsn", number(self.lsn.0)),
+                ("saved_lsn", number(self.saved().0)),
+                ("newest_time_ms", number(self.newest_time.0)),
+                ("floor", number(self.floor.into())),
+                ("floor_lsn", number(self.floor_lsn.0)),
+                ("last_checkpoint", number(self.last_checkpoint)),
+                ("last_segment", number(self.last_segment.into())),
+            ],
+        );
+        for (shard, saved) in self.shards.iter().enumerate() {
+            let Some(image) = saved.image else { continue };
+            fact(
+                "shard",
+                vec![
+                    ("shard", number(shard as u64)),
+                    ("lsn", number(saved.lsn.0)),
+                    ("checkpoint", number(image.file)),
+                    ("position", number(image.position)),
+                    ("len", number(image.len)),
+                ],
+            );
+        }
+        for (no, footed) in &self.files {
+            fact(
+                "log_file",
+                vec![
+                    ("number", number((*no).into())),
+                    ("first_lsn", number(footed.first_lsn.0)),
+                    ("last_lsn", number(footed.last_lsn.0)),
+                    ("len", number(footed.len)),
+                ],
+            );
+        }
+        for segment in &self.segments {
+            fact(
+                "segment",
+                vec![
+                    ("number", number(segment.no.into())),
+                    ("level", number(segment.level.into())),
+                    ("oldest_file", number(segment.files[0].into())),
+                    ("newest_file", number(segment.files[1].into())),
+                    ("first_stream", Value::Stream(segment.streams[0])),
+                    ("last_stream", Value::Stream(segment.streams[1])),
+                    ("len", number(segment.len)),
+                ],
+            );
+        }
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         let count = |len: usize| u32::try_from(len).expect("fewer than 2^32 files and shards");
         out.extend_from_slice(&VERSION.to_le_bytes());
@@ -169,7 +228,7 @@ impl Manifest {
         out
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let damaged = || Error::corrupt(PATH, 0, "the manifest is damaged");
         let mut cursor = Cursor::new(bytes);
         if cursor.array() != Some(MAGIC) {

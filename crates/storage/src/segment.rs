@@ -22,7 +22,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::log::file::FileNo;
 pub(crate) use compact::{Compaction, Plan, Progress, Tools};
-pub(crate) use format::{BlockItem, RunEntry};
+pub(crate) use format::{BlockItem, RunEntry, TRAILER_LEN, header};
 pub(crate) use merge::Runs;
 pub(crate) use table::{Directory, Page, find, head_len};
 
@@ -68,6 +68,34 @@ pub(crate) fn remove_unnamed(disk: &dyn Disk, named: &[Segment]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether `bytes` begin like segment `no`, of data directory `directory_id` if that is known.
+///
+/// # Errors
+/// `Corrupt`, and `Format` when it says that it is of another version.
+pub(crate) fn check_header(no: SegmentNo, directory_id: Option<u128>, bytes: &[u8]) -> Result<()> {
+    let found = format::parse_header(no, bytes)?;
+    let damaged = |detail: &str| Err(Error::corrupt(&path(no), 0, detail));
+    match (found, directory_id) {
+        (None, _) => damaged("the header is damaged"),
+        (Some(found), Some(id)) if found != id => damaged("the segment is from another directory"),
+        _ => Ok(()),
+    }
+}
+
+/// The trailer of segment `no` as one of directory `directory_id`; `None` when it is damaged.
+///
+/// # Errors
+/// `Format` when it says that it is of another version.
+pub(crate) fn adopt_trailer(
+    no: SegmentNo,
+    bytes: &[u8],
+    len: u64,
+    directory_id: u128,
+) -> Result<Option<Vec<u8>>> {
+    let trailer = format::Trailer::parse(no, bytes, len)?;
+    Ok(trailer.map(|trailer| format::Trailer { directory_id, ..trailer }.encode()))
 }
 
 /// `segment/0000000007.seg`

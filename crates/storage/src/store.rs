@@ -38,6 +38,7 @@ use crate::read::{Extent, Reader, Shelf};
 use crate::ring::Ring;
 use crate::space::Space;
 pub use compact::Need;
+pub(crate) use open::{DIRS, RESTORING};
 use upkeep::Ledger;
 
 /// The limits of a store.

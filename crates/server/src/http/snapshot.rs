@@ -28,6 +28,7 @@ use super::locate::{ATTEMPTS_MAX, blocking};
 use super::respond::{self, Answer, Failure, Reply};
 use super::retention::target;
 use super::{App, Place, check_encoding};
+use crate::digest;
 use crate::engine::Outcome;
 use crate::random;
 
@@ -96,9 +97,7 @@ async fn store(
     let blob = BlobId(random::id());
     let engine = Arc::clone(&app.engine);
     let mut writer = blocking(move || engine.store().blobs().create(blob)).await?;
-    let mut hasher = Box::new(blake3::Hasher::new());
-    hasher.update(&(content.as_str().len() as u64).to_le_bytes());
-    hasher.update(content.as_str().as_bytes());
+    let mut hasher = Box::new(digest::start(content));
     let mut pieces = Pieces::new(app, body, app.config.snapshot_bytes_max);
     let mut buffer = BytesMut::with_capacity(PIECE_BYTES);
     while let Some(piece) = pieces.next().await? {

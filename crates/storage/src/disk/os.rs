@@ -16,8 +16,10 @@ use crate::error::{Error, Kind, Place, Result};
 /// A directory on a local file system. Holding one holds the exclusive lock on it.
 pub struct OsDisk {
     root: PathBuf,
+    /// Nothing can be changed through it.
+    read_only: bool,
     /// Released by the operating system when the process ends, however it ends.
-    _lock: File,
+    _lock: Option<File>,
 }
 
 struct OsFile(File);
@@ -45,16 +47,59 @@ impl OsDisk {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let lock = options.open(root.join(LOCK)).map_err(failed)?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { root, _lock: lock }),
-            Err(TryLockError::Error(source)) => Err(failed(source)),
+        let locked = lock.try_lock();
+        Self::locked(root, false, Some(lock), locked)
+    }
+
+    /// Looks at `dir` without changing anything in it. Others may look, too, but none may open it
+    /// meanwhile. A directory that no process ever opened has no lock to hold.
+    ///
+    /// # Errors
+    /// As [`OsDisk::open`]; [`Kind::Io`] also when there is no such directory.
+    pub fn open_to_read(dir: impl AsRef<Path>) -> Result<Self> {
+        let disk = Self::watch(dir)?;
+        match File::open(disk.root.join(LOCK)) {
+            Ok(lock) => {
+                let locked = lock.try_lock_shared();
+                Self::locked(disk.root, true, Some(lock), locked)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(disk),
+            Err(source) => Err(Error::io(&disk.root.display().to_string(), "opening", source)),
+        }
+    }
+
+    /// Looks at `dir` without changing anything in it, while another process may.
+    ///
+    /// # Errors
+    /// [`Kind::Io`] when there is no such directory.
+    pub fn watch(dir: impl AsRef<Path>) -> Result<Self> {
+        let root = dir.as_ref().to_owned();
+        let read = fs::read_dir(&root);
+        read.map_err(|source| Error::io(&root.display().to_string(), "opening", source))?;
+        Ok(Self { root, read_only: true, _lock: None })
+    }
+
+    fn locked(
+        root: PathBuf,
+        read_only: bool,
+        lock: Option<File>,
+        locked: std::result::Result<(), TryLockError>,
+    ) -> Result<Self> {
+        let path = root.display().to_string();
+        match locked {
+            Ok(()) => Ok(Self { root, read_only, _lock: lock }),
+            Err(TryLockError::Error(source)) => Err(Error::io(&path, "opening", source)),
             Err(TryLockError::WouldBlock) => Err(Error {
                 kind: Kind::Locked,
-                at: Place { path: root.display().to_string(), offset: None },
+                at: Place { path, offset: None },
                 detail: "another process holds this data directory".to_owned(),
                 source: None,
             }),
         }
+    }
+
+    fn may_change(&self) -> io::Result<()> {
+        if self.read_only { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -79,6 +124,7 @@ fn create_durably(dir: &Path) -> io::Result<()> {
 
 impl Disk for OsDisk {
     fn create(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.may_change()?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true);
         Ok(Arc::new(OsFile(options.open(self.path(path))?)))
@@ -86,7 +132,7 @@ impl Disk for OsDisk {
 
     fn open(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true);
+        options.read(true).write(!self.read_only);
         Ok(Arc::new(OsFile(options.open(self.path(path))?)))
     }
 
@@ -105,6 +151,7 @@ impl Disk for OsDisk {
     }
 
     fn create_dir(&self, dir: &str) -> io::Result<()> {
+        self.may_change()?;
         match fs::create_dir(self.path(dir)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             other => other,
@@ -112,10 +159,12 @@ impl Disk for OsDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.may_change()?;
         fs::rename(self.path(from), self.path(to))
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
+        self.may_change()?;
         fs::remove_file(self.path(path))
     }
 

@@ -286,6 +286,7 @@ impl Table {
         let table_at = trailer.table_at().ok_or_else(damaged)?;
         let bytes = read_exactly(handle, table_at, trailer.table_len()).map_err(failed)?;
         let bytes = bytes.filter(|bytes| crc32c::crc32c(bytes) == trailer.table_crc);
+        let damaged = || Error::corrupt(&path, table_at, "the table of the footer is damaged");
         let streams = Self::parse(&bytes.ok_or_else(damaged)?, &trailer).ok_or_else(damaged)?;
         Ok(Self { trailer, streams })
     }

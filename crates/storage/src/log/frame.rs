@@ -101,6 +101,12 @@ pub(crate) fn parse_any(bytes: &[u8]) -> Result<Frame, Defect> {
     Ok(Frame { header, crc, len })
 }
 
+/// The log and the whole length of what begins like a frame; nothing is verified.
+pub(crate) fn peek(bytes: &[u8]) -> Option<(u128, usize)> {
+    let (_, header, _) = parse_header(bytes)?;
+    Some((header.log_id, HEADER_LEN.checked_add(header.body_len as usize)?))
+}
+
 fn parse_header(bytes: &[u8]) -> Option<(u8, Header, u32)> {
     let mut cursor = Cursor::new(bytes);
     if cursor.array::<4>()? != MAGIC {

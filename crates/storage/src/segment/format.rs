@@ -19,7 +19,7 @@ pub(super) const PAGE_RUNS: usize = 64;
 /// One page of the table, as the directory describes it.
 pub(super) const DIRECTORY_ENTRY_BYTES: usize = 16;
 /// The fixed end.
-pub(super) const TRAILER_LEN: usize = 56;
+pub(crate) const TRAILER_LEN: usize = 56;
 
 const MAGIC: [u8; 8] = *b"HWATRSEG";
 const VERSION: u32 = 1;
@@ -106,7 +106,7 @@ impl BlockItem {
 }
 
 /// The start of segment `no`.
-pub(super) fn header(no: SegmentNo, directory_id: u128) -> Vec<u8> {
+pub(crate) fn header(no: SegmentNo, directory_id: u128) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.extend_from_slice(&VERSION.to_le_bytes());
     out.extend_from_slice(&no.to_le_bytes());
@@ -114,6 +114,23 @@ pub(super) fn header(no: SegmentNo, directory_id: u128) -> Vec<u8> {
     codec::put_crc(&mut out);
     assert_eq!(out.len(), HEADER_LEN, "the layout in docs/format.md");
     out
+}
+
+/// The directory id in the header of segment `no`; `None` when it is damaged.
+///
+/// # Errors
+/// `Format` when it says that it is of another version.
+pub(super) fn parse_header(no: SegmentNo, bytes: &[u8]) -> Result<Option<u128>> {
+    let mut cursor = Cursor::new(bytes);
+    let (magic, version) = (cursor.array(), cursor.u32());
+    let Some(intact) = bytes.get(..HEADER_LEN).and_then(codec::check_crc) else { return Ok(None) };
+    if magic == Some(MAGIC) && version != Some(VERSION) {
+        let detail = format!("a segment of another version than {VERSION}");
+        return Err(Error::format(&path(no), detail));
+    }
+    let mut cursor = Cursor::new(intact);
+    let (found, found_no) = (cursor.take(12).is_some() && magic == Some(MAGIC), cursor.u32());
+    Ok(cursor.u128().filter(|_| found && found_no == Some(no)))
 }
 
 /// The fixed end of a segment: where its parts lie.

@@ -46,6 +46,8 @@ impl Directory {
         let directory_len = trailer.directory_len() as u64;
         let bytes = read_exactly(handle, trailer.directory_at(), directory_len).map_err(failed)?;
         let bytes = bytes.filter(|bytes| crc32c::crc32c(bytes) == trailer.directory_crc);
+        let at = trailer.directory_at();
+        let damaged = || Error::corrupt(&path, at, "the directory of the segment is damaged");
         let pages = Self::parse(&bytes.ok_or_else(damaged)?).ok_or_else(damaged)?;
         Ok(Self { trailer, pages })
     }

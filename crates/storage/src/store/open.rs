@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::upkeep::Ledger;
 use super::{Options, Start, Store, Visitor};
+use crate::backup;
 use crate::blob::{self, Blobs};
 use crate::checkpoint;
 use crate::disk::Disk;
@@ -30,7 +31,7 @@ use crate::space::Space;
 const LOG_FILE_BYTES_MAX: u64 = 2 << 30;
 
 /// The directories of a data directory.
-const DIRS: [&str; 5] = [file::DIR, segment::DIR, checkpoint::DIR, blob::DIR, CUT_DIR];
+pub(crate) const DIRS: [&str; 5] = [file::DIR, segment::DIR, checkpoint::DIR, blob::DIR, CUT_DIR];
 
 impl<T: Send> Store<T> {
     /// Opens a data directory, making it when the disk is empty: reads the checkpoint and the log
@@ -123,8 +124,26 @@ impl<T: Send> Store<T> {
     }
 }
 
+/// There while a restore fills the directory.
+pub(crate) const RESTORING: &str = "RESTORING";
+
+/// What only looks like a data directory is left alone.
+fn refuse_others(disk: &dyn Disk) -> Result<()> {
+    let names = disk.list("").map_err(|e| Error::io("", "listing the directory", e))?;
+    for name in names {
+        let detail = match name.as_str() {
+            RESTORING => "a restore into this directory has not finished: run it again",
+            backup::PATH | backup::NEXT_PATH => "this is a backup: restore it to another directory",
+            _ => continue,
+        };
+        return Err(Error::format(&name, detail));
+    }
+    Ok(())
+}
+
 /// The manifest, or a new one for an empty disk.
 fn manifest(disk: &dyn Disk, directory_id: u128) -> Result<Manifest> {
+    refuse_others(disk)?;
     if let Some(manifest) = Manifest::load(disk)? {
         // A directory that was made before there were segments has none for them.
         disk.create_dir(segment::DIR)

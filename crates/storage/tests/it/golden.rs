@@ -18,14 +18,14 @@ fn path(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/v{version}"))
 }
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     let (compact_bytes, long_run_bytes) = (500, 400);
     Options { log_file_bytes: 1_200, ring_bytes: 0, compact_bytes, long_run_bytes, ..small() }
 }
 
 /// A sealed log below a checkpoint, a log that crashed, and a blob; since version 2 there are
 /// segments in place of the older log files.
-fn example(version: u32) -> (MemDisk, Model) {
+pub(crate) fn example(version: u32) -> (MemDisk, Model) {
     let disk = MemDisk::new();
     let mut model = Model::default();
     for log_id in 1..3 {
@@ -70,7 +70,7 @@ fn regroup(store: &TestStore) {
     upkeep(store);
 }
 
-fn load(version: u32) -> MemDisk {
+pub(crate) fn load(version: u32) -> MemDisk {
     let disk = MemDisk::new();
     let path = path(version);
     for dir in ["", "log", "segment", "checkpoint", "blob", "cut"] {

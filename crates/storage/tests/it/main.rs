@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::cast_possible_truncation, reason = "test data is small")]
 
+mod backup;
 mod blobs;
 mod compact;
 mod crash;
@@ -16,4 +17,5 @@ mod recovery;
 mod support;
 mod threads;
 mod upkeep;
+mod verify;
 mod writing;
