@@ -12,8 +12,8 @@ use crate::verify;
 ///
 /// The backup has every write that was acknowledged before it began, and of each stream a whole
 /// prefix. It is read back and verified before it counts. Run again on the same OUT, it copies only
-/// what is new; interrupted, it leaves the backup that was there before. No server is asked: this runs on
-/// the machine that has the directory.
+/// what is new; interrupted, it leaves the backup that was there before. No server is asked: this
+/// runs on the machine that has the directory.
 #[derive(Debug, clap::Args)]
 #[command(after_help = BACKUP_EXAMPLES)]
 pub(crate) struct BackupArgs {

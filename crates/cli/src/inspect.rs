@@ -60,8 +60,8 @@ struct DirArgs {
 
 /// Save the intact bytes of every stream to a new directory.
 ///
-/// OUT/streams/ has a file for each stream: its intact bytes from the earliest readable one on, back
-/// to back, as a read gives them (the messages of JSON streams are each followed by a comma).
+/// OUT/streams/ has a file for each stream: its intact bytes from the earliest readable one on,
+/// back to back, as a read gives them (the messages of JSON streams are each followed by a comma).
 /// OUT/index.json says which file is which stream, its content type, the offsets that are there
 /// (`ranges`) and those that are not (`gaps`).
 #[derive(Debug, clap::Args)]

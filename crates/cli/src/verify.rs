@@ -11,8 +11,8 @@ use crate::screen::{Field, Screen, json_line, print, printable, say};
 
 /// Read a whole data directory, or a backup, and report every damage.
 ///
-/// Nothing is changed. A server must not run on the directory: it is refused while one does, and no
-/// server can start meanwhile. Exits with 0 if everything is what was written, 7 if not, 2 if a file
+/// Nothing is changed. A server must not run on the directory: it is refused while one does, and
+/// none can start meanwhile. Exits with 0 if everything is what was written, 7 if not, 2 if a file
 /// is of a version that this program does not know.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

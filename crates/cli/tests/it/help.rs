@@ -2,7 +2,7 @@
 
 use crate::support::run;
 
-const VERBS: [&[&str]; 34] = [
+const VERBS: [&[&str]; 45] = [
     &["serve"],
     &["dev"],
     &["bucket"],
@@ -37,6 +37,17 @@ const VERBS: [&[&str]; 34] = [
     &["bench", "bootstrap"],
     &["bench", "idle"],
     &["bench", "snapshots"],
+    &["verify"],
+    &["inspect"],
+    &["inspect", "log"],
+    &["inspect", "segment"],
+    &["inspect", "checkpoint"],
+    &["inspect", "manifest"],
+    &["inspect", "streams"],
+    &["inspect", "dir"],
+    &["inspect", "export"],
+    &["backup"],
+    &["restore"],
 ];
 
 const DOCUMENTATION: &str = include_str!("../../../../docs/cli.md");

@@ -1,6 +1,7 @@
 //! The binary from outside: what it prints, where, and how it exits.
 
 mod bench;
+mod care;
 mod fake;
 mod follow;
 mod help;

@@ -24,12 +24,12 @@ pub struct Saved {
     pub published: bool,
 }
 
-/// Copies the data directory `from` as it is now, and no older than the call, to `to`, while a server
-/// may write to it. What `to` has already is not copied again.
+/// Copies the data directory `from` as it is now, and no older than the call, to `to`, while a
+/// server may write to it. What `to` has already is not copied again.
 ///
 /// # Errors
-/// `Format` when `from` is no data directory or `to` has something else, `Corrupt` when the manifest
-/// is damaged, `Locked` when another backup to the same place is under way, `Full`, `Io`.
+/// `Format` when `from` is no data directory or `to` has something else, `Corrupt` when the
+/// manifest is damaged, `Locked` when another backup to the same place is under way, `Full`, `Io`.
 pub fn backup(from: &Path, to: &Path) -> Result<Saved, Error> {
     outside(from, to)?;
     descriptors::raise();

@@ -15,8 +15,8 @@ const STREAMS_MAX: usize = 16;
 pub enum Verdict {
     /// A file that nothing needs: a start removes it, or nothing knows it.
     Leftover,
-    /// The end of a log that was cut short, of which nothing was ever acknowledged, or a footer that
-    /// was being written. A start repairs it.
+    /// The end of a log that was cut short, of which nothing was ever acknowledged, or a file that
+    /// was being made. A start repairs it.
     Torn,
     /// Written by a version that this program does not know; not looked into.
     Version,
