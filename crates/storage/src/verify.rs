@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headwater_core::ids::BlobId;
 
-pub(crate) use log::frames_end;
+pub(crate) use log::{frames_end, is_broken_at};
 pub use report::{Fact, Finding, Part, Piece, Seen, Value, Verdict, Watcher};
 
 use crate::disk::Disk;

@@ -37,10 +37,14 @@ pub fn backup(from: &Path, to: &Path) -> Result<Saved, Error> {
     let mut capture = Capture::take(source)?;
     let out = OsDisk::open(to)?;
     let mut named = snapshots(&capture)?;
-    for _ in 0..ATTEMPTS_MAX {
-        if named.iter().all(|id| capture.holds(*id)) {
+    let mut attempts = 1;
+    while let Some(missing) = named.iter().find(|id| !capture.holds(**id)) {
+        // One that was missing from the start is for the verification to tell.
+        if attempts == ATTEMPTS_MAX {
+            tracing::warn!(blob = %missing, "the body of a snapshot is missing");
             break;
         }
+        attempts += 1;
         capture = capture.renew()?;
         named = snapshots(&capture)?;
     }

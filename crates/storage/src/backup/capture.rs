@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::log::file::{self, FileNo};
 use crate::manifest::{self, Manifest};
 use crate::segment;
-use crate::verify::frames_end;
+use crate::verify::{frames_end, is_broken_at};
 
 /// How often the manifest may change while its files are opened.
 const ATTEMPTS_MAX: usize = 1_000;
@@ -58,8 +58,10 @@ impl Capture {
                 continue;
             }
             // While a manifest is in force nothing that it names goes.
-            let (fixed, tails) = (opened?, ends(logs?)?);
+            let (fixed, logs) = (opened?, logs?);
+            let tails = ends(&logs)?;
             open_blobs(&*disk, &mut blobs)?;
+            check_ends(&logs, &tails)?;
             return Ok(Self { disk, manifest_bytes, manifest, fixed, tails, blobs });
         }
         let detail = "the manifest does not stand still long enough to open the files it names";
@@ -238,21 +240,33 @@ fn open_logs(disk: &dyn Disk, floor: FileNo) -> Result<Vec<(FileNo, Arc<dyn Disk
 
 /// How far each file goes. The last one with a frame is found first: those before it get no more
 /// frames, and whatever it gets meanwhile is in it, and in no file behind it that is looked at.
-fn ends(logs: Vec<(FileNo, Arc<dyn DiskFile>)>) -> Result<Vec<Tail>> {
+fn ends(logs: &[(FileNo, Arc<dyn DiskFile>)]) -> Result<Vec<Tail>> {
     let mut last = None;
-    for (no, file) in &logs {
-        if frames_end(*no, file, true)?.is_some_and(|(held, _)| held > file::HEADER_BYTES) {
+    for (no, file) in logs {
+        if frames_end(*no, file)?.is_some_and(|(held, _)| held > file::HEADER_BYTES) {
             last = Some(*no);
         }
     }
     let mut tails = Vec::new();
-    for (no, file) in logs.into_iter().filter(|(no, _)| last.is_some_and(|last| *no <= last)) {
-        let end = frames_end(no, &file, false)?;
-        if let Some((held, len)) = end {
-            tails.push(Tail { no, file, held, len });
+    for (no, file) in logs.iter().filter(|(no, _)| last.is_some_and(|last| *no <= last)) {
+        if let Some((held, len)) = frames_end(*no, file)? {
+            tails.push(Tail { no: *no, file: Arc::clone(file), held, len });
         }
     }
     Ok(tails)
+}
+
+/// What breaks off in the middle would look like a log that ended there.
+fn check_ends(logs: &[(FileNo, Arc<dyn DiskFile>)], tails: &[Tail]) -> Result<()> {
+    for (no, file) in logs {
+        let tail = tails.iter().find(|tail| tail.no == *no);
+        let held = tail.map_or(file::HEADER_BYTES, |tail| tail.held);
+        if is_broken_at(*no, file, held)? {
+            let detail = "a frame is damaged, but the log goes on behind it";
+            return Err(Error::corrupt(&file::path(*no), held, detail));
+        }
+    }
+    Ok(())
 }
 
 /// Opens every snapshot body that is there.

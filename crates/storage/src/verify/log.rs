@@ -201,7 +201,7 @@ impl Scan<'_> {
                 }
                 continue;
             }
-            let (next, last_byte) = find_frame(open, at, end)?;
+            let (next, last_byte) = find_frame(&mut open.window, open.log_id, at, end)?;
             match next {
                 Some(next) => self.broken(open, at, next)?,
                 None if trailer.is_some() => self.broken(open, at, end)?,
@@ -409,17 +409,22 @@ fn data_of(head: &Head<'_>) -> Option<DataHead> {
 }
 
 /// The next intact frame of the log behind `at`, and the last byte up to it that is not zero.
-fn find_frame(open: &mut Open, at: u64, end: u64) -> Result<(Option<u64>, Option<u64>)> {
+fn find_frame(
+    window: &mut Window,
+    log_id: u128,
+    at: u64,
+    end: u64,
+) -> Result<(Option<u64>, Option<u64>)> {
     let (mut from, mut last) = (at, None);
     while from < end {
-        let bytes = open.window.rest(from)?;
+        let bytes = window.rest(from)?;
         let len = usize::try_from(end - from).unwrap_or(usize::MAX).min(bytes.len());
         if let Some(index) = bytes[..len].iter().rposition(|byte| *byte != 0) {
             last = Some(from + index as u64);
         }
         for index in memmem::find_iter(&bytes[..len], &frame::MAGIC) {
             let candidate = from + index as u64;
-            if candidate > at && is_frame(open, candidate)? {
+            if candidate > at && is_frame(window, log_id, candidate)? {
                 return Ok((Some(candidate), last));
             }
         }
@@ -432,14 +437,14 @@ fn find_frame(open: &mut Open, at: u64, end: u64) -> Result<(Option<u64>, Option
     Ok((None, last))
 }
 
-fn is_frame(open: &mut Open, at: u64) -> Result<bool> {
-    let head = open.window.get(at, HEADER_LEN)?;
+fn is_frame(window: &mut Window, log_id: u128, at: u64) -> Result<bool> {
+    let head = window.get(at, HEADER_LEN)?;
     let Some((id, len)) = head.and_then(|head| frame::peek(&head)) else { return Ok(false) };
-    if id != open.log_id {
+    if id != log_id {
         return Ok(false);
     }
-    let bytes = open.window.get(at, len)?;
-    Ok(bytes.is_some_and(|bytes| frame::parse(&bytes, open.log_id).is_ok()))
+    let bytes = window.get(at, len)?;
+    Ok(bytes.is_some_and(|bytes| frame::parse(&bytes, log_id).is_ok()))
 }
 
 fn frame_fact(at: u64, frame: &Frame) -> Fact {
@@ -474,15 +479,11 @@ fn footer_fact(open: &Open) -> Fact {
 }
 
 /// Where the frames of log file `no` end, and the length that was allocated; `None` when its header
-/// is not there. With `first_only` it is enough to know whether there is one.
+/// is not there. Where it breaks off is for [`is_broken_at`] to judge.
 ///
 /// # Errors
 /// `Format` when it is of another version, `Io`.
-pub(crate) fn frames_end(
-    no: FileNo,
-    handle: &Arc<dyn DiskFile>,
-    first_only: bool,
-) -> Result<Option<(u64, u64)>> {
+pub(crate) fn frames_end(no: FileNo, handle: &Arc<dyn DiskFile>) -> Result<Option<(u64, u64)>> {
     let path = file::path(no);
     let mut window = Window::new(Arc::clone(handle), &path)?;
     let header = window.get(0, file::HEADER_LEN)?;
@@ -498,9 +499,26 @@ pub(crate) fn frames_end(
             break;
         }
         at += len as u64;
-        if first_only {
-            break;
-        }
     }
     Ok(Some((at, header.size)))
+}
+
+/// Whether the log goes on behind something at `at` that is no intact frame: then it is damaged. A
+/// writer that goes on meanwhile completes each frame before it begins the next.
+///
+/// # Errors
+/// As [`frames_end`].
+pub(crate) fn is_broken_at(no: FileNo, handle: &Arc<dyn DiskFile>, at: u64) -> Result<bool> {
+    let path = file::path(no);
+    let mut window = Window::new(Arc::clone(handle), &path)?;
+    let header = window.get(0, file::HEADER_LEN)?;
+    let header = header.map(|bytes| Header::parse(no, &bytes)).transpose()?.flatten();
+    let Some(header) = header else { return Ok(false) };
+    let trailer = Table::load(no, &**handle).ok().map(|table| table.trailer.summary.frames_end);
+    let end = trailer.unwrap_or(window.len());
+    let (next, _) = find_frame(&mut window, header.log_id, at, end)?;
+    let goes_on = next.is_some() || trailer.is_some_and(|end| at < end);
+    // It is looked at again only now.
+    let mut window = Window::new(Arc::clone(handle), &path)?;
+    Ok(goes_on && !is_frame(&mut window, header.log_id, at)?)
 }

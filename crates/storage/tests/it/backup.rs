@@ -133,3 +133,25 @@ fn any_flipped_bit_of_a_backup_is_noticed_by_its_restore() {
         }
     }
 }
+
+#[test]
+fn a_damaged_frame_in_the_newest_log_file_does_not_pass_for_its_end() {
+    let disk = MemDisk::new();
+    let (store, _) = open_with(&disk, 1, small()).unwrap();
+    let mut model = Model::default();
+    for n in 0..5 {
+        append(&store, &mut model, stream(1, 1), &[message(n, 300)]);
+    }
+    let file = disk.open("log/0000000001.log").unwrap();
+    for at in [70, 900] {
+        let mut byte = [0];
+        file.read_at(&mut byte, at).unwrap();
+        file.write_at(&[byte[0] ^ 1], at).unwrap();
+        let error = back_up(&disk, &MemDisk::new()).unwrap_err();
+        assert_eq!((error.kind, error.at.path.as_str()), (Kind::Corrupt, "log/0000000001.log"));
+        file.write_at(&byte, at).unwrap();
+    }
+    let place = MemDisk::new();
+    let capture = Capture::take(Arc::new(disk.clone())).unwrap();
+    capture.copy_to(&place, &BTreeSet::new()).unwrap();
+}
