@@ -279,8 +279,8 @@ impl Scan<'_> {
         }
         if let Some((data, placed)) = &found.data {
             let start = placed.position as usize;
-            let mut bytes = frame.slice(start..start + placed.len as usize);
-            self.payload(&open.path, frame_at + start as u64, data, &mut bytes);
+            let bytes = &frame[start..start + placed.len as usize];
+            self.payload(&open.path, frame_at + start as u64, data, bytes);
             let in_file = u32::try_from(frame_at).unwrap_or(u32::MAX);
             let placed = Placed { position: placed.position.saturating_add(in_file), ..*placed };
             let run = open.runs.entry(placed.stream);
@@ -292,11 +292,15 @@ impl Scan<'_> {
         }
     }
 
-    /// Checks each chunk of an entry's data; `bytes` begin with its head.
-    fn payload(&mut self, path: &str, at: u64, data: &DataHead, bytes: &mut Bytes) {
-        let Some(head) = Head::parse(bytes) else { return };
-        let (crcs, _) = head.crcs.as_chunks::<4>();
-        let payload = &bytes[head.len..];
+    /// Checks each chunk of an entry's data; `bytes` are its head, which is intact, and the payload.
+    fn payload(&mut self, path: &str, at: u64, data: &DataHead, bytes: &[u8]) {
+        let head_len = bytes.len().saturating_sub(usize::try_from(data.payload_len).unwrap_or(0));
+        let (head, payload) = bytes.split_at(head_len);
+        // At the end of a head are the checksums of the chunks, and its own.
+        let (crcs, _own) = head.split_at(head_len.saturating_sub(4));
+        let chunks = payload.len().div_ceil(CHUNK_BYTES);
+        let (_, crcs) = crcs.split_at(crcs.len().saturating_sub(4 * chunks));
+        let (crcs, _) = crcs.as_chunks::<4>();
         let chunks = payload.chunks(CHUNK_BYTES).zip(crcs);
         for (number, (chunk, crc)) in chunks.enumerate() {
             let offset = data.offset.plus((number * CHUNK_BYTES) as u64);
@@ -305,7 +309,7 @@ impl Scan<'_> {
                 self.watcher.bytes(piece, chunk);
                 continue;
             }
-            let at = at + (head.len + number * CHUNK_BYTES) as u64;
+            let at = at + (head_len + number * CHUNK_BYTES) as u64;
             let detail =
                 format!("bytes {} to {} of a stream", offset.0, offset.0 + chunk.len() as u64);
             let finding = Finding::new(Verdict::Damage, Part::Entry, path, at, detail);
@@ -338,9 +342,11 @@ impl Scan<'_> {
             let at = u64::from(item.position);
             let bytes = open.window.get(at, item.len as usize)?;
             let head = bytes.as_deref().and_then(Head::parse);
-            let data = head.filter(|head| head.stream == *stream).and_then(|head| data_of(&head));
-            if let (Some(data), Some(mut bytes)) = (data, bytes) {
-                self.payload(&open.path, at, &data, &mut bytes);
+            let whole = |head: &Head<'_>| head.len + head.payload_len as usize == item.len as usize;
+            let head = head.filter(|head| head.stream == *stream && whole(head));
+            let data = head.and_then(|head| data_of(&head));
+            if let (Some(data), Some(bytes)) = (data, &bytes) {
+                self.payload(&open.path, at, &data, bytes);
             } else {
                 let detail = "the head of an entry's data is damaged";
                 let damage = Finding::new(Verdict::Damage, Part::Entry, &open.path, at, detail);
@@ -361,8 +367,8 @@ impl Scan<'_> {
         let mut visit = |_group: u32, found: Found| {
             if let Some((data, placed)) = &found.data {
                 let start = placed.position as usize;
-                let mut bytes = bytes.slice(start..start + placed.len as usize);
-                self.payload(&path, from + start as u64, data, &mut bytes);
+                let bytes = &bytes[start..start + placed.len as usize];
+                self.payload(&path, from + start as u64, data, bytes);
                 streams.push(placed.stream);
             }
             Ok(())
