@@ -292,7 +292,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Checks each chunk of an entry's data; `bytes` are its head, which is intact, and the payload.
+    /// Checks each chunk of an entry's data; `bytes` are its intact head and the payload.
     fn payload(&mut self, path: &str, at: u64, data: &DataHead, bytes: &[u8]) {
         let head_len = bytes.len().saturating_sub(usize::try_from(data.payload_len).unwrap_or(0));
         let (head, payload) = bytes.split_at(head_len);
