@@ -1,0 +1,28 @@
+//! A whole history, in the order of time.
+
+use crate::event::Event;
+use crate::stream::{Checked, Sight, Stream};
+
+/// Whether one stream that began empty explains `events`, which may stand in any order. The first
+/// violation, where not: what follows from it is often only its consequence.
+pub fn check(events: &[Event]) -> Checked {
+    // Two calls of which one ends in the moment in which the other begins are concurrent, so in a
+    // moment beginnings come first.
+    let mut moments: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * events.len());
+    for (no, event) in events.iter().enumerate() {
+        moments.push((event.invoked, false, no));
+        moments.push((event.returned.max(event.invoked), true, no));
+    }
+    moments.sort_unstable();
+    let mut stream = Stream::default();
+    let mut sights = vec![Sight::default(); events.len()];
+    for (_, is_end, no) in moments {
+        let op = &events[no].op;
+        if is_end {
+            stream.end(no, op, &sights[no])?;
+        } else {
+            sights[no] = stream.begin(no, op)?;
+        }
+    }
+    stream.finish()
+}

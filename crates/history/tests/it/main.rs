@@ -1,0 +1,7 @@
+//! The checker against histories that are right, wrong, and judged by somebody else.
+
+mod agreement;
+mod rng;
+mod rules;
+mod search;
+mod simulate;
