@@ -8,7 +8,7 @@ use crate::address::BaseUrl;
 use crate::units::Span;
 use crate::{
     append, attrs, backup, bench, bootstrap, bucket, close, create, delete, dev, fork, head,
-    inspect, ls, read, retain, serve, snapshot, tail, verify,
+    inspect, ls, read, retain, serve, snapshot, tail, torture, verify,
 };
 
 /// Durable streams over plain HTTP: one binary that serves them and uses them.
@@ -53,6 +53,7 @@ pub(crate) enum Verb {
     Inspect(inspect::Args),
     Backup(backup::BackupArgs),
     Restore(backup::RestoreArgs),
+    Torture(torture::Args),
 }
 
 /// Which server to talk to, and how. Part of every verb that is a client.

@@ -39,6 +39,7 @@ mod settings;
 mod snapshot;
 mod sse;
 mod tail;
+mod torture;
 mod units;
 mod verify;
 
@@ -81,5 +82,6 @@ fn run(verb: Verb, screen: Screen) -> Outcome {
         Verb::Inspect(args) => inspect::run(&args, screen),
         Verb::Backup(args) => backup::backup(&args, screen),
         Verb::Restore(args) => backup::restore(&args, screen),
+        Verb::Torture(args) => torture::run(&args, screen),
     }
 }

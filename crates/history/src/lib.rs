@@ -4,8 +4,8 @@
 //! on one monotonic clock. [`check`] says whether a single stream, changed by one call at a time,
 //! explains all of it, with each call taking effect between its beginning and its end:
 //! linearizability. For calls in general that question is exponential. A log answers it itself,
-//! because its offsets say in which order its appends took effect; what remains are comparisons, and
-//! the whole is O(n log n).
+//! because its offsets say in which order its appends took effect; what remains are comparisons,
+//! and the whole is O(n log n).
 //!
 //! The rules are listed at [`Rule`]. Two of them take the history to be complete: it begins with an
 //! empty stream, and the bytes of appends without an answer are known as soon as a read has shown

@@ -59,6 +59,7 @@ impl World {
         during: &str,
         answer: Result<Response, Lost>,
     ) -> Verdict {
+        self.count("operations", 1);
         let answer = match answer {
             Ok(answer) => answer,
             Err(Lost::NotSent) => return Verdict::NotDone,

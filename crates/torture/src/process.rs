@@ -40,7 +40,14 @@ pub struct Server {
 impl Launch {
     fn spawn(&self) -> io::Result<Child> {
         let log = OpenOptions::new().create(true).append(true).open(&self.log)?;
-        Command::new(&self.binary)
+        let mut command = Command::new(&self.binary);
+        // The run decides every setting.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("HEADWATER_") {
+                command.env_remove(name);
+            }
+        }
+        command
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(&self.data_dir)
             .args(&self.flags)

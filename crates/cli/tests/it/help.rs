@@ -2,7 +2,7 @@
 
 use crate::support::run;
 
-const VERBS: [&[&str]; 45] = [
+const VERBS: [&[&str]; 46] = [
     &["serve"],
     &["dev"],
     &["bucket"],
@@ -48,6 +48,7 @@ const VERBS: [&[&str]; 45] = [
     &["inspect", "export"],
     &["backup"],
     &["restore"],
+    &["torture"],
 ];
 
 const DOCUMENTATION: &str = include_str!("../../../../docs/cli.md");

@@ -9,4 +9,5 @@ mod serving;
 mod streams;
 mod support;
 mod tidy;
+mod torture;
 mod usage;
