@@ -20,4 +20,4 @@ mod sweep;
 
 pub use event::{Event, Message, NEVER, Op, Outcome, Slice, Span, State, Why};
 pub use stream::{Checked, Rule, Sight, Stream, Violation};
-pub use sweep::check;
+pub use sweep::{check, check_from};

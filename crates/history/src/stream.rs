@@ -131,6 +131,7 @@ struct Asked {
 /// What is known of a stream that began empty.
 #[derive(Debug, Default)]
 pub struct Stream {
+    base: u64,
     messages: BTreeMap<u64, Placed>,
     asked: HashMap<u64, Asked, BuildHasherDefault<Mixed>>,
     /// Tails that were told and that no message is known to touch.
@@ -149,6 +150,11 @@ macro_rules! violation {
 }
 
 impl Stream {
+    /// An empty stream, whose first message will lie at `base`.
+    pub fn starting_at(base: u64) -> Self {
+        Self { base, ..Self::default() }
+    }
+
     /// Event `no` begins. Only what `op` asks for is looked at. The result goes to [`Self::end`].
     pub fn begin(&mut self, no: usize, op: &Op) -> Checked<Sight> {
         match op {
@@ -226,7 +232,7 @@ impl Stream {
     pub fn finish(&self) -> Checked {
         let open = self.asked.values().filter(|it| it.start.is_none() && !it.refused).count();
         let floor = self.now.floor.get().unwrap_or_default();
-        let mut end = 0;
+        let mut end = self.base;
         let mut gaps = 0;
         let starts = self.messages.iter().map(|(start, placed)| (*start, placed.end, placed.by));
         for (start, next, by) in starts.chain([(floor.0, floor.0, floor.1)]) {

@@ -6,6 +6,11 @@ use crate::stream::{Checked, Sight, Stream};
 /// Whether one stream that began empty explains `events`, which may stand in any order. The first
 /// violation, where not: what follows from it is often only its consequence.
 pub fn check(events: &[Event]) -> Checked {
+    check_from(0, events)
+}
+
+/// As [`check`], of a stream whose first message lies at `base`, as that of a fork does.
+pub fn check_from(base: u64, events: &[Event]) -> Checked {
     // Two calls of which one ends in the moment in which the other begins are concurrent, so in a
     // moment beginnings come first.
     let mut moments: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * events.len());
@@ -14,7 +19,7 @@ pub fn check(events: &[Event]) -> Checked {
         moments.push((event.returned.max(event.invoked), true, no));
     }
     moments.sort_unstable();
-    let mut stream = Stream::default();
+    let mut stream = Stream::starting_at(base);
     let mut sights = vec![Sight::default(); events.len()];
     for (_, is_end, no) in moments {
         let op = &events[no].op;

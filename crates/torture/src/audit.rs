@@ -67,6 +67,8 @@ fn look(world: &World, client: &mut Client, stream: &Arc<Stream>, rng: &mut Rng)
             ledger.life.settle(false, false);
             ledger.unknown.clear();
             ledger.owed.clear();
+            drop(ledger);
+            world.judge_history(stream);
         }
         Verdict::Closed | Verdict::Refused(_) | Verdict::Unknown | Verdict::NotDone => {
             world.breach(format!("{stream}, audit: HEAD is not answered"));

@@ -158,7 +158,7 @@ impl Reader<'_> {
         while let Some(run) = runs.next() {
             let end = runs.peek().map_or(to, |next| next.from);
             let mut ledger = run.owner.ledger();
-            let checked = ledger.log.observed(run.from, end, &run.seen);
+            let checked = ledger.observed(run.from, end, &run.seen);
             checked.map_err(|Breach(what)| {
                 if run.owner.no == self.stream.no {
                     Breach(what)

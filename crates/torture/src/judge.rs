@@ -71,7 +71,6 @@ impl World {
             }
         };
         let mut ledger = stream.ledger();
-        let floor = ledger.log.floor();
         let life = &mut ledger.life;
         let (verdict, checked) = match answer.status {
             200..400 => {
@@ -84,7 +83,8 @@ impl World {
             }
             409 if answer.flag("stream-closed") => {
                 let tail = answer.number("stream-next-offset").unwrap_or(0);
-                (Verdict::Closed, life.there(sight).and_then(|()| life.closed_at(tail, floor)))
+                let there = life.there(sight);
+                (Verdict::Closed, there.and_then(|()| ledger.closed_at(sight, tail)))
             }
             500.. => {
                 drop(ledger);
@@ -123,11 +123,11 @@ impl World {
     pub fn tail_told(&self, stream: &Stream, sight: &Sight, answer: &Response) -> Checked {
         let tail = answer.number("stream-next-offset").unwrap_or(0);
         let mut ledger = stream.ledger();
-        ledger.log.tail(sight.floor, tail)?;
-        let floor = ledger.log.floor();
         if answer.flag("stream-closed") {
-            ledger.life.closed_at(tail, floor)
+            ledger.log.tail(sight.floor, tail)?;
+            ledger.closed_at(sight, tail)
         } else {
+            ledger.open_at(sight, tail)?;
             ledger.life.open(sight)
         }
     }
@@ -136,7 +136,8 @@ impl World {
 impl Stream {
     /// Notes that somebody is about to close it.
     pub fn may_close(&self) {
-        let life = &mut self.ledger().life;
-        life.closed = life.closed.max(Tri::Maybe);
+        let mut ledger = self.ledger();
+        ledger.life.closed = ledger.life.closed.max(Tri::Maybe);
+        ledger.record.close();
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! - [`run`] is the frame: rounds of work, each ended by force, each followed by an audit.
 //! - [`log`] and [`life`] are the checker: what a stream must contain, and what it must be. They
-//!   know nothing of HTTP, time or processes.
+//!   know nothing of HTTP, time or processes. [`record`] keeps the whole history of a stream, for
+//!   the checker of `headwater-history`.
 //! - [`message`] makes content that describes itself, [`content`] finds it again in what is read.
 //! - [`producer`], [`plain`], [`reader`], [`lifecycle`], [`publisher`] and [`tenant`] work;
 //!   [`judge`] looks at every answer that they get.
@@ -25,6 +26,7 @@ pub mod process;
 pub mod producer;
 pub mod publisher;
 pub mod reader;
+pub mod record;
 pub mod rng;
 pub mod run;
 pub mod sse;

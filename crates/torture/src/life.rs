@@ -32,6 +32,8 @@ pub struct Snapshot {
 /// What was certain when a request began: the answer may not fall behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sight {
+    /// When, in microseconds since the run began.
+    pub at: u64,
     /// The highest tail that anybody had been told of.
     pub floor: u64,
     /// Whether the stream was known to be deleted.
@@ -89,8 +91,9 @@ impl Life {
     }
 
     /// What is certain now.
-    pub fn sight(&self, floor: u64) -> Sight {
+    pub fn sight(&self, at: u64, floor: u64) -> Sight {
         Sight {
+            at,
             floor,
             gone: self.gone == Tri::Yes,
             closed: self.closed == Tri::Yes,
@@ -266,11 +269,11 @@ mod tests {
     #[test]
     fn a_resurrected_delete_is_found() {
         let mut life = Life { gone: Tri::Maybe, ..born() };
-        let before = life.sight(0);
+        let before = life.sight(0, 0);
         life.missing().unwrap();
         // That answer had been under way.
         life.there(&before).unwrap();
-        let after = life.sight(0);
+        let after = life.sight(0, 0);
         broken(life.there(&after), "is back");
     }
 
@@ -296,16 +299,16 @@ mod tests {
         broken(life.closed_at(10, 20), "below 20");
         life.closed_at(20, 20).unwrap();
         broken(life.closed_at(30, 20), "was closed at 20");
-        broken(life.open(&life.sight(0)), "open again");
+        broken(life.open(&life.sight(0, 0)), "open again");
     }
 
     #[test]
     fn the_boundary_neither_goes_back_nor_ahead_of_what_was_asked() {
         let mut life = Life { retained_max: 50, ..born() };
-        let sight = life.sight(0);
+        let sight = life.sight(0, 0);
         broken(life.retained_at(&sight, 60), "nobody asked");
         life.retained_at(&sight, 50).unwrap();
-        let sight = life.sight(0);
+        let sight = life.sight(0, 0);
         broken(life.retained_at(&sight, 40), "went back");
     }
 
@@ -314,11 +317,11 @@ mod tests {
         let mut life = born();
         life.publishes.insert(10, snapshot("a", false));
         life.publishes.insert(20, snapshot("b", true));
-        let sight = life.sight(0);
+        let sight = life.sight(0, 0);
         broken(life.snapshot_is(&sight, Some((20, "a")), None), "nobody published");
         broken(life.snapshot_is(&sight, Some((20, "b")), Some(10)), "move the boundary as well");
         life.snapshot_is(&sight, Some((20, "b")), Some(20)).unwrap();
-        let sight = life.sight(0);
+        let sight = life.sight(0, 0);
         broken(life.snapshot_is(&sight, Some((10, "a")), None), "went back");
         broken(life.snapshot_is(&sight, None, None), "is gone");
     }
@@ -326,7 +329,7 @@ mod tests {
     #[test]
     fn attributes_are_a_version_between_the_acknowledged_and_the_newest() {
         let mut life = Life { attributes: 2, attributes_max: 4, ..born() };
-        let sight = life.sight(0);
+        let sight = life.sight(0, 0);
         broken(life.attributes_are(&sight, 1), "version 1");
         broken(life.attributes_are(&sight, 5), "version 5");
         life.attributes_are(&sight, 3).unwrap();

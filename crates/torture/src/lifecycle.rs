@@ -133,11 +133,15 @@ fn create(world: &World, client: &mut Client, rng: &mut Rng) {
         stream.may_close();
         request = request.header("Stream-Closed", "true");
     }
-    let sight = stream.ledger().sight();
+    let sight = {
+        let mut ledger = stream.ledger();
+        (0..count).for_each(|by| ledger.record.append(first.plus(by)));
+        ledger.sight()
+    };
     match world.judge(&stream, &sight, "create", client.call(&request)) {
         Verdict::Done(answer) => {
             world.count("creates", 1);
-            let checked = created(world, &stream, first, count, is_closed, &answer);
+            let checked = created(world, &stream, &sight, (first, count), is_closed, &answer);
             world.check(&stream, "create", checked);
         }
         Verdict::Unknown => {
@@ -166,8 +170,8 @@ fn is_taken_again(stream: &Stream) -> bool {
 fn created(
     world: &World,
     stream: &Stream,
-    first: Key,
-    count: u32,
+    sight: &Sight,
+    (first, count): (Key, u32),
     is_closed: bool,
     answer: &Response,
 ) -> Checked {
@@ -177,11 +181,11 @@ fn created(
     let end = answer.number("stream-next-offset").unwrap_or(u64::MAX);
     let placed = world.placed(stream, first, count, end, Some(0))?;
     let mut ledger = stream.ledger();
-    ledger.log.acked(0, &placed)?;
+    ledger.acked(sight, &placed)?;
     if placed.first().map_or(end, |first| first.start) != 0 {
         return breach!("a new stream does not begin at 0: its tail is {end}");
     }
-    if is_closed { ledger.life.closed_at(end, end) } else { Ok(()) }
+    if is_closed { ledger.closed_at(sight, end) } else { Ok(()) }
 }
 
 fn never(stream: &Stream) {

@@ -55,7 +55,10 @@ impl Plain {
         let count = u32::try_from(count).expect("a request has few messages");
         let first = self.next;
         self.next = first.plus(count);
-        let sight = stream.ledger().sight();
+        let mut ledger = stream.ledger();
+        (0..count).for_each(|by| ledger.record.append(first.plus(by)));
+        let sight = ledger.sight();
+        drop(ledger);
         Append { stream: Arc::clone(stream), first, count, record_match: None, sight }
     }
 
@@ -141,8 +144,7 @@ impl Append {
                 }
                 if close {
                     let mut ledger = self.stream.ledger();
-                    let floor = ledger.log.floor();
-                    let checked = ledger.life.closed_at(end, floor);
+                    let checked = ledger.closed_at(&self.sight, end);
                     drop(ledger);
                     world.check(&self.stream, "append and close", checked);
                     world.count("closes", 1);
@@ -182,7 +184,7 @@ impl Append {
         world.count("acked appends", self.count.into());
         let placed = world.placed(&self.stream, self.first, self.count, end, record);
         let mut ledger = self.stream.ledger();
-        let checked = placed.and_then(|placed| ledger.log.acked(self.sight.floor, &placed));
+        let checked = placed.and_then(|placed| ledger.acked(&self.sight, &placed));
         let checked = checked.and_then(|()| ledger.life.open(&self.sight));
         drop(ledger);
         world.check(&self.stream, "append", checked);
@@ -190,7 +192,7 @@ impl Append {
 
     fn refused(&self, world: &World) {
         let mut ledger = self.stream.ledger();
-        let checked = (0..self.count).try_for_each(|by| ledger.log.refused(self.first.plus(by)));
+        let checked = (0..self.count).try_for_each(|by| ledger.refused(self.first.plus(by)));
         drop(ledger);
         world.check(&self.stream, "refused append", checked);
     }

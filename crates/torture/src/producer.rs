@@ -183,7 +183,10 @@ impl Session {
             let count = if is_json && rng.one_in(3) { 3 } else { 1 };
             let close = rng.one_in(4000);
             let first = Key { writer: self.writer, n: self.next_n };
-            let sight = self.stream.ledger().sight();
+            let mut ledger = self.stream.ledger();
+            (0..count).for_each(|by| ledger.record.append(first.plus(by)));
+            let sight = ledger.sight();
+            drop(ledger);
             let seq = self.next_seq;
             self.pending.push_back(Pending { seq, first, count, close, sight, in_doubt: false });
             self.next_seq += 1;
@@ -273,7 +276,7 @@ impl Session {
                 let end = answer.number("stream-next-offset").unwrap_or(0);
                 self.acked(world, pending, end, answer.number("stream-record-start"));
                 if pending.close {
-                    self.closed(world, end);
+                    self.closed(world, pending, end);
                 }
             }
             Verdict::Done(answer) if answer.status == 204 => self.repeated(world, pending, &answer),
@@ -310,7 +313,7 @@ impl Session {
         let placed = world.placed(&self.stream, pending.first, pending.count, end, record);
         let mut ledger = self.stream.ledger();
         let acked = |ledger: &mut crate::world::Ledger| -> Checked {
-            ledger.log.acked(pending.sight.floor, &placed?)?;
+            ledger.acked(&pending.sight, &placed?)?;
             ledger.life.open(&pending.sight)
         };
         let checked = acked(&mut ledger);
@@ -329,15 +332,14 @@ impl Session {
         let owed = (0..pending.count).map(|by| Owed { key: pending.first.plus(by), floor });
         self.stream.ledger().owed.extend(owed);
         if pending.close {
-            self.closed(world, answer.number("stream-next-offset").unwrap_or(0));
+            self.closed(world, pending, answer.number("stream-next-offset").unwrap_or(0));
         }
     }
 
-    fn closed(&mut self, world: &World, tail: u64) {
+    fn closed(&mut self, world: &World, pending: &Pending, tail: u64) {
         self.ended = true;
         let mut ledger = self.stream.ledger();
-        let floor = ledger.log.floor();
-        let checked = ledger.life.closed_at(tail, floor);
+        let checked = ledger.closed_at(&pending.sight, tail);
         drop(ledger);
         world.check(&self.stream, "producer's close", checked);
         world.count("closes", 1);
@@ -353,7 +355,7 @@ impl Session {
         let mut ledger = self.stream.ledger();
         let mut refused = self.pending.drain(..).filter(|pending| !pending.in_doubt);
         let checked = refused.try_for_each(|pending| {
-            (0..pending.count).try_for_each(|by| ledger.log.refused(pending.first.plus(by)))
+            (0..pending.count).try_for_each(|by| ledger.refused(pending.first.plus(by)))
         });
         drop(ledger);
         world.check(&self.stream, "producer's refused append", checked);

@@ -286,12 +286,13 @@ fn events(
         round.world.count("events", 1);
         *at = next;
         let mut ledger = stream.ledger();
-        if control["upToDate"] == true {
-            ledger.log.tail(sight.floor, next)?;
+        let is_closed = control["streamClosed"] == true;
+        if control["upToDate"] == true && !is_closed {
+            ledger.open_at(sight, next)?;
         }
-        if control["streamClosed"] == true {
-            let floor = ledger.log.floor();
-            ledger.life.closed_at(next, floor)?;
+        if is_closed {
+            ledger.log.tail(sight.floor, next)?;
+            ledger.closed_at(sight, next)?;
             return Ok(Some(Next::End(next)));
         }
     }

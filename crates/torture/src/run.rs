@@ -153,6 +153,7 @@ pub fn run(settings: &Settings, mut tell: impl FnMut(&str)) -> World {
             break;
         }
     }
+    world.streams().iter().for_each(|stream| world.judge_history(stream));
     world.count("cut tails", settings.launch.cut_tails());
     world
 }

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::life::{Life, Sight, Tri};
-use crate::log::{Breach, Checked, Log};
+use crate::log::{Breach, Checked, Log, Seen};
 use crate::message::{Key, Recipe};
+use crate::record::{Record, now};
 use crate::rng::Rng;
 
 /// A stream takes no more appends once it is this long, so that audits stay short.
@@ -128,6 +129,8 @@ pub struct Ledger {
     pub log: Log,
     /// Its facts.
     pub life: Life,
+    /// Its history.
+    pub record: Record,
     /// Appends of plain writers that may be there.
     pub unknown: Vec<Unknown>,
     /// Messages that must be there.
@@ -139,7 +142,39 @@ pub struct Ledger {
 impl Ledger {
     /// What is certain now.
     pub fn sight(&self) -> Sight {
-        self.life.sight(self.log.floor())
+        self.life.sight(now(), self.log.floor())
+    }
+
+    /// An append was acknowledged; `sight` is what was certain when it began.
+    pub fn acked(&mut self, sight: &Sight, messages: &[Seen]) -> Checked {
+        for seen in messages {
+            self.record.acked(seen);
+        }
+        self.log.acked(sight.floor, messages)
+    }
+
+    /// The server refused an append, so it must never appear.
+    pub fn refused(&mut self, key: Key) -> Checked {
+        self.record.refused(key);
+        self.log.refused(key)
+    }
+
+    /// A read returned these messages for everything from `from` to `to`.
+    pub fn observed(&mut self, from: u64, to: u64, messages: &[Seen]) -> Checked {
+        self.record.read(from, to, messages);
+        self.log.observed(from, to, messages)
+    }
+
+    /// An answer says that the stream is open and ends at `tail`.
+    pub fn open_at(&mut self, sight: &Sight, tail: u64) -> Checked {
+        self.record.tail(sight.at, tail, false);
+        self.log.tail(sight.floor, tail)
+    }
+
+    /// An answer says that the stream is closed and ends at `tail`.
+    pub fn closed_at(&mut self, sight: &Sight, tail: u64) -> Checked {
+        self.record.tail(sight.at, tail, true);
+        self.life.closed_at(tail, self.log.floor())
     }
 }
 
@@ -265,6 +300,20 @@ impl World {
         true
     }
 
+    /// Judges the history of a stream that nothing more will be asked of.
+    pub fn judge_history(&self, stream: &Stream) {
+        let base = stream.base();
+        if base == u64::MAX {
+            // A fork that never came to be: nobody knows where it would have begun.
+            return;
+        }
+        let judged = stream.ledger().record.judge(base);
+        if let Ok(events) = judged {
+            self.count("events judged", events as u64);
+        }
+        self.check(stream, "at its end", judged.map(|_events| ()));
+    }
+
     /// A number for a new writer.
     pub fn new_writer(&self) -> u32 {
         self.writers.fetch_add(1, Ordering::SeqCst)
@@ -300,6 +349,9 @@ impl World {
             superseded: AtomicBool::new(false),
             ledger: Mutex::default(),
         });
+        if piece.is_some() {
+            stream.ledger().record.append(Key::PIECE);
+        }
         streams.push(Arc::clone(&stream));
         stream
     }
