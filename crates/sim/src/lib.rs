@@ -13,6 +13,7 @@ mod disk;
 mod history;
 mod model;
 mod oracle;
+mod record;
 mod rng;
 mod trace;
 mod workload;

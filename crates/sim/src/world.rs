@@ -21,6 +21,7 @@ use crate::disk::FaultDisk;
 use crate::history::History;
 use crate::model::{Action, Answer};
 use crate::oracle::{self, Check, Expected, Violation, violation};
+use crate::record::{Asked, Record};
 use crate::rng::Rng;
 use crate::trace::Trace;
 use crate::workload::Workload;
@@ -144,6 +145,8 @@ struct Flight {
     pending: Pending,
     action: Action,
     expected: Answer,
+    /// The append that was queued.
+    asked: Option<Asked>,
     /// The newest change that the answer was decided from.
     needs: Lsn,
 }
@@ -175,6 +178,7 @@ struct World {
     engine: Option<Arc<Engine>>,
     workload: Workload,
     history: History,
+    record: Record,
     flights: Vec<Flight>,
     slow: Vec<SlowRead>,
     watched: Vec<Watched>,
@@ -228,6 +232,7 @@ impl World {
             engine: None,
             workload,
             history: History::default(),
+            record: Record::default(),
             flights: Vec::new(),
             slow: Vec::new(),
             watched: Vec::new(),
@@ -269,6 +274,7 @@ impl World {
             self.end_of_life()?;
         }
         self.wind_down()?;
+        self.record.check()?;
         self.rot()
     }
 

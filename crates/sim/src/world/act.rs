@@ -1,7 +1,7 @@
 //! Submitting commands, and judging the answers.
 
 use headwater_core::command::{Command, Evidence, Target};
-use headwater_core::ids::{Offset, Record, StreamName};
+use headwater_core::ids::{Lsn, Offset, Record, StreamName};
 use headwater_core::refusal::Refusal;
 use headwater_core::state::Now;
 use headwater_core::stream::append::Append;
@@ -15,6 +15,7 @@ use crate::bug::Bug;
 use crate::history::Key;
 use crate::model::{Action, Age, Answer, Change, Expect, Model};
 use crate::oracle::{Check, violation};
+use crate::record::Asked;
 
 impl World {
     pub(super) fn submit_next(&mut self) -> Check {
@@ -58,11 +59,13 @@ impl World {
         let Expect { answer, change } = self.expect(&action, now);
         self.trace.line(format_args!("{}: {answer:?}", describe(&action)));
         self.note_rare(&action, &answer, change.as_ref());
-        let needs = match change {
-            Some(change) => self.happened(&engine, change),
-            None => self.history.touched(&depends_on(&self.history.live, &action.command, &answer)),
+        let (needs, asked) = if let Some(change) = change {
+            self.happened(&engine, change)
+        } else {
+            let keys = depends_on(&self.history.live, &action.command, &answer);
+            (self.history.touched(&keys), None)
         };
-        self.flights.push(Flight { pending, action, expected: answer, needs });
+        self.flights.push(Flight { pending, action, expected: answer, asked, needs });
         if self.bug == Some(Bug::AnswerBeforeDurable) {
             self.history.settle(engine.positions().1);
         }
@@ -102,7 +105,7 @@ impl World {
     }
 
     /// Notes a change that the engine has just queued, and where.
-    fn happened(&mut self, engine: &Engine, mut change: Change) -> headwater_core::ids::Lsn {
+    fn happened(&mut self, engine: &Engine, mut change: Change) -> (Lsn, Option<Asked>) {
         if let Change::Created(name, stream) = &mut change
             && let Some((id, _)) = engine.peek(name)
         {
@@ -110,8 +113,29 @@ impl World {
         }
         let lsn = engine.positions().1;
         self.trace.line(format_args!("  queued as {}", lsn.0));
+        let asked = self.note_asked(&change);
         self.history.push(change, lsn);
-        lsn
+        (lsn, asked)
+    }
+
+    /// Notes for the checker of histories what somebody has asked for.
+    fn note_asked(&mut self, change: &Change) -> Option<Asked> {
+        match change {
+            Change::Created(_, stream) => {
+                self.record.created(stream.id, stream.tail(), stream.closed);
+                None
+            }
+            Change::Appended { name, appended, .. } => {
+                let stream = &self.history.live.streams[name];
+                let len = appended.messages.iter().map(|message| message.len() as u64).sum();
+                let asked = (len > 0).then(|| self.record.append(stream.id, len));
+                if appended.close {
+                    self.record.close(stream.id);
+                }
+                asked
+            }
+            _ => None,
+        }
     }
 
     fn expect(&self, action: &Action, now: Now) -> Expect {
@@ -200,6 +224,9 @@ impl World {
                     flight.needs.0,
                     durable.0
                 );
+            }
+            if let (Some(asked), Answer::Appended { next, .. }) = (flight.asked, got) {
+                self.record.acked(asked, next);
             }
         }
         self.flights = waiting;

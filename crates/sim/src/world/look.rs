@@ -26,6 +26,7 @@ impl World {
     pub(super) fn look(&mut self, name: &StreamName) -> Check<Option<Facts>> {
         let engine = self.engine();
         let now = engine.now();
+        let invoked = self.record.moment();
         let mut look = engine.look(name);
         self.trace.line(format_args!("look at {}", name.key()));
         self.note_look(name);
@@ -42,6 +43,9 @@ impl World {
                 return Ok(None);
             }
         };
+        if let Ok(facts) = &facts {
+            self.record.tail(facts.id, invoked, facts.tail.0, facts.closed);
+        }
         if engine.positions().0 < needs {
             return violation!("{} was shown before it was durable", name.key());
         }
