@@ -232,6 +232,8 @@ impl<T: Send> Store<T> {
         tail: Offset,
         next: Record,
     ) -> Result<Option<Record>> {
+        // Between finding a file and opening it, nobody may remove it.
+        let _pin = self.pin();
         match offset.cmp(&tail) {
             std::cmp::Ordering::Less => self.shelf.boundary(stream, lineage, offset),
             std::cmp::Ordering::Equal => Ok(Some(next)),
@@ -258,6 +260,7 @@ impl<T: Send> Store<T> {
         if record == Record(0) {
             return Ok(Offset::ZERO);
         }
+        let _pin = self.pin();
         self.shelf.offset_of(stream, lineage, record)
     }
 
@@ -290,6 +293,7 @@ impl<T: Send> Store<T> {
         bytes_max: u64,
         messages_max: u64,
     ) -> Result<Extent> {
+        let _pin = self.pin();
         self.shelf.extent(stream, lineage, [from, upto], bytes_max, messages_max)
     }
 
