@@ -39,11 +39,12 @@ const SPOTS_MAX: usize = 256;
 pub struct Chunk {
     /// The offset of the first byte.
     pub offset: Offset,
-    /// The ordinal of the message that the first byte belongs to.
+    /// The ordinal of the message that the first byte belongs to, unless only bytes were wanted.
     pub record: Record,
     /// The bytes; never empty.
     pub bytes: Bytes,
-    /// The positions in `bytes` (exclusive) at which a message ends.
+    /// The positions in `bytes` (exclusive) at which a message ends; none when only bytes were
+    /// wanted.
     pub ends: Ends,
 }
 
@@ -95,6 +96,16 @@ pub struct Reader {
     /// What was read together with the chunk before.
     ready: VecDeque<Chunk>,
     wait: Wait,
+    want: Want,
+}
+
+/// What whoever reads wants to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Want {
+    /// Which messages the bytes are, too.
+    Messages,
+    /// The bytes alone.
+    Bytes,
 }
 
 struct OpenEntry {
@@ -147,7 +158,16 @@ impl Reader {
             open: None,
             ready: VecDeque::new(),
             wait: Wait::Fine,
+            want: Want::Messages,
         }
+    }
+
+    /// The same without a word on which messages the bytes are, which takes time to find out where
+    /// they are small.
+    #[must_use]
+    pub fn bytes_only(mut self) -> Self {
+        self.want = Want::Bytes;
+        self
     }
 
     /// The next bytes, or nothing at the end of the range.
@@ -186,16 +206,12 @@ impl Reader {
     }
 
     /// The next bytes if they are to be had without waiting for the disk: what lies in memory, or
-    /// in the operating system's cache and was already looked up. `None` means that
+    /// in the operating system's cache when it is known where. `None` means that
     /// [`Reader::next`] has to be asked, where waiting is fine.
     ///
     /// # Errors
     /// As [`Reader::next`].
     pub fn next_now(&mut self) -> Result<Option<Chunk>> {
-        let looked_up = !self.ready.is_empty() || self.open.is_some() || !self.spots.is_empty();
-        if !looked_up && !self.is_hot() {
-            return Ok(None);
-        }
         self.wait = Wait::No;
         let next = self.next();
         self.wait = Wait::Fine;
@@ -222,7 +238,7 @@ impl Reader {
     fn next_entry(&mut self, piece: Piece) -> Result<Chunk> {
         let spot = self.next_spot(piece)?;
         if let Some(bytes) = self.shelf.in_memory(&spot) {
-            let chunk = entry_chunk(&spot, &bytes, piece, Trust::Memory)?;
+            let chunk = entry_chunk(&spot, &bytes, piece, (Trust::Memory, self.want))?;
             return self.join_small(spot, chunk, piece);
         }
         if between(spot.offset, spot.end) > WINDOW_BYTES {
@@ -242,11 +258,11 @@ impl Reader {
         while self.spots.is_empty() {
             let fresh = self.path.is_empty();
             if fresh {
-                self.path = self.shelf.location.path(piece.stream, key)?;
+                self.path = self.shelf.location.path(piece.stream, key, self.wait)?;
             }
             let stop = self.path.pop().ok_or_else(|| nowhere(piece.stream, piece.from))?;
             let limit = Limit { to: piece.to, count: self.lookahead };
-            let mut spots = self.shelf.location.spots(piece.stream, stop, key, limit)?;
+            let mut spots = self.shelf.location.spots(piece.stream, stop, key, limit, self.wait)?;
             if spots.first().is_some_and(holds) {
                 if spots.len() == limit.count {
                     // There may be more in this file.
@@ -278,7 +294,7 @@ impl Reader {
         while let Some(next) = self.spots.last().copied().filter(is_small) {
             let bytes = self.shelf.in_memory(&next);
             let Some(bytes) = bytes.filter(|_| len < JOINED_BYTES_MAX) else { break };
-            chunks.push(entry_chunk(&next, &bytes, piece, Trust::Memory)?);
+            chunks.push(entry_chunk(&next, &bytes, piece, (Trust::Memory, self.want))?);
             len += bytes.len();
             self.spots.pop();
         }
@@ -307,7 +323,7 @@ impl Reader {
         for spot in &window {
             let (at, entry_end) = entry_range(spot);
             let bytes = bytes.slice(narrow(at - start)..narrow(entry_end - start));
-            let chunk = entry_chunk(spot, &bytes, piece, Trust::Disk)?;
+            let chunk = entry_chunk(spot, &bytes, piece, (Trust::Disk, self.want))?;
             let is_small = chunk.bytes.len() <= SMALL_BYTES as usize;
             if !small.is_empty() && (!is_small || small_bytes >= JOINED_BYTES_MAX) {
                 self.ready.push_back(join(std::mem::take(&mut small)));
@@ -355,7 +371,7 @@ impl Reader {
             let head = parse_head(spot, head)?;
             let at = narrow(between(first.offset, spot.offset));
             let bytes = payload.slice(at..at + head.payload_len as usize);
-            let part = payload_chunk(spot, &head, &heads, &bytes, piece, Trust::Disk)?;
+            let part = payload_chunk(spot, &head, &heads, &bytes, piece, (Trust::Disk, self.want))?;
             let shift = narrow32(between(first.offset.max(piece.from), part.offset));
             ends.extend(part.ends.iter().map(|end| shift + end));
             record.get_or_insert(part.record);
@@ -399,7 +415,10 @@ impl Reader {
             return Err(damaged(&spot, aligned));
         }
         let bytes = bytes.slice(small(start - aligned)..small(end - aligned));
-        let (record, ends) = open.messages(start, end);
+        let (record, ends) = match self.want {
+            Want::Messages => open.messages(start, end),
+            Want::Bytes => (spot.record, Ends::Many(Vec::new())),
+        };
         let offset = piece.from;
         if end < wanted {
             self.open = Some(open);
@@ -441,9 +460,9 @@ enum Trust {
 }
 
 /// The part of an entry that `piece` asks for; `bytes` is the whole entry.
-fn entry_chunk(spot: &Spot, bytes: &Bytes, piece: Piece, trust: Trust) -> Result<Chunk> {
+fn entry_chunk(spot: &Spot, bytes: &Bytes, piece: Piece, how: (Trust, Want)) -> Result<Chunk> {
     let head = parse_head(spot, bytes)?;
-    payload_chunk(spot, &head, bytes, &bytes.slice(head.len..), piece, trust)
+    payload_chunk(spot, &head, bytes, &bytes.slice(head.len..), piece, how)
 }
 
 /// The part of a payload that `piece` asks for; `head` was parsed from `heads`.
@@ -453,7 +472,7 @@ fn payload_chunk(
     heads: &Bytes,
     payload: &Bytes,
     piece: Piece,
-    trust: Trust,
+    (trust, want): (Trust, Want),
 ) -> Result<Chunk> {
     if trust == Trust::Disk && !matches(payload, head.crcs) {
         return Err(damaged(spot, 0));
@@ -462,6 +481,10 @@ fn payload_chunk(
     let start = between(spot.offset, offset);
     let end = between(spot.offset, piece.to.min(spot.end));
     let chunk = payload.slice(narrow(start)..narrow(end));
+    if want == Want::Bytes {
+        let ends = Ends::Many(Vec::new());
+        return Ok(Chunk { offset, record: spot.record, bytes: chunk, ends });
+    }
     if head.count == 1 {
         let whole = (end == u64::from(head.payload_len)).then(|| end - start);
         let ends = whole.map(|end| Ends::One(narrow32(end)));

@@ -37,6 +37,8 @@ pub(crate) type Stream = Pin<Box<dyn futures_util::Stream<Item = io::Result<Byte
 pub(crate) enum Body {
     /// Known in full.
     Full(Bytes),
+    /// The same in several pieces, the next one last.
+    Several(Vec<Bytes>),
     /// Made piece by piece, as fast as the client takes it.
     Pieces(Stream),
     /// The same, but mostly there is nothing to send.
@@ -49,6 +51,16 @@ impl Body {
     /// No byte.
     pub(crate) fn empty() -> Self {
         Self::Full(Bytes::new())
+    }
+
+    /// Pieces that are there already, in this order.
+    pub(crate) fn several(mut pieces: Vec<Bytes>) -> Self {
+        pieces.retain(|piece| !piece.is_empty());
+        if pieces.len() <= 1 {
+            return Self::Full(pieces.pop().unwrap_or_default());
+        }
+        pieces.reverse();
+        Self::Several(pieces)
     }
 
     /// Pieces, until there are no more.
@@ -92,6 +104,7 @@ impl http_body::Body for Body {
         match self.get_mut() {
             Self::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Self::Several(pieces) => Poll::Ready(pieces.pop().map(|piece| Ok(Frame::data(piece)))),
             Self::Elsewhere(handover) => {
                 handover.ask();
                 Poll::Pending
@@ -103,12 +116,19 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Full(bytes) if bytes.is_empty())
+        match self {
+            Self::Full(bytes) => bytes.is_empty(),
+            Self::Several(pieces) => pieces.is_empty(),
+            Self::Pieces(_) | Self::Live(_) | Self::Elsewhere(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Several(pieces) => {
+                SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum())
+            }
             Self::Pieces(_) | Self::Live(_) | Self::Elsewhere(_) => SizeHint::default(),
         }
     }

@@ -83,8 +83,11 @@ impl App {
         let mut reply = if fields.if_none_match(&etag) {
             respond::status(StatusCode::NOT_MODIFIED)
         } else {
-            let reader = self.reader(facts, page.from.0, page.to.0);
             let form = Form::new(facts.is_json(), representation, page);
+            let mut reader = self.reader(facts, page.from.0, page.to.0);
+            if !form.needs_messages() {
+                reader = reader.bytes_only();
+            }
             let len = form.len(page);
             let mut reply = http::Response::new(body(reader, page, form).await?);
             if let Some(len) = len {
@@ -170,19 +173,14 @@ async fn body(reader: Reader, page: Page, mut form: Form) -> Result<Body, Failur
     if len > SMALL_PAGE_BYTES {
         return Ok(Body::pieces(pieces(form, first, rest)));
     }
-    if matches!(form, Form::Raw) && first.bytes.len() as u64 == len {
-        return Ok(Body::Full(first.bytes));
-    }
-    let mut all = BytesMut::with_capacity(usize::try_from(len).unwrap_or(0) + 2);
-    all.extend_from_slice(&form.begin());
-    all.extend_from_slice(&form.chunk(&first));
+    let mut all = vec![form.begin(), form.chunk(&first)];
     let mut reader = rest;
     while let Some((chunk, rest)) = next(reader).await? {
-        all.extend_from_slice(&form.chunk(&chunk));
+        all.push(form.chunk(&chunk));
         reader = rest;
     }
-    all.extend_from_slice(&form.finish());
-    Ok(Body::Full(all.freeze()))
+    all.push(form.finish());
+    Ok(Body::several(all))
 }
 
 /// The rest of a long page, chunk by chunk.
@@ -247,6 +245,11 @@ impl Form {
                 Self::Lines { partial: BytesMut::new(), with_record: true }
             }
         }
+    }
+
+    /// Whether it has to be known where messages end.
+    fn needs_messages(&self) -> bool {
+        matches!(self, Self::Lines { .. })
     }
 
     /// How long the page is in this form, where that is known before it is read.

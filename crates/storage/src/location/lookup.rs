@@ -64,6 +64,16 @@ pub(crate) enum Wait {
     No,
 }
 
+impl Wait {
+    /// Before anything that the disk has to be asked for.
+    fn may(self) -> Result<()> {
+        match self {
+            Self::Fine => Ok(()),
+            Self::No => Err(Error::would_wait()),
+        }
+    }
+}
+
 /// Where to look first while a dead file is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Prefer {
@@ -102,8 +112,8 @@ impl Location {
         if let Some(spot) = self.find_warm(stream, key) {
             return Ok(Some(spot));
         }
-        let Some(stop) = self.path(stream, key)?.pop() else { return Ok(None) };
-        Ok(self.spots(stream, stop, key, Limit::ONE)?.into_iter().next())
+        let Some(stop) = self.path(stream, key, Wait::Fine)?.pop() else { return Ok(None) };
+        Ok(self.spots(stream, stop, key, Limit::ONE, Wait::Fine)?.into_iter().next())
     }
 
     /// The same, from memory alone: `None` also when it would take the disk to know.
@@ -124,18 +134,24 @@ impl Location {
 
     /// The stops on the way from the newest bytes of `stream` back to those that hold `key`; empty
     /// when none do.
-    pub(crate) fn path(&self, stream: StreamId, key: Key) -> Result<Vec<Stop>> {
-        if let Some(path) = self.walk(stream, key, Prefer::Live)? {
+    pub(crate) fn path(&self, stream: StreamId, key: Key, wait: Wait) -> Result<Vec<Stop>> {
+        if let Some(path) = self.walk(stream, key, Prefer::Live, wait)? {
             return Ok(path);
         }
-        Ok(self.walk(stream, key, Prefer::Dead)?.unwrap_or_default())
+        Ok(self.walk(stream, key, Prefer::Dead, wait)?.unwrap_or_default())
     }
 
-    fn walk(&self, stream: StreamId, key: Key, prefer: Prefer) -> Result<Option<Vec<Stop>>> {
+    fn walk(
+        &self,
+        stream: StreamId,
+        key: Key,
+        prefer: Prefer,
+        wait: Wait,
+    ) -> Result<Option<Vec<Stop>>> {
         let mut path = Vec::new();
         let mut no = self.index.read().head(stream);
         while no > 0 {
-            let Some((stop, held)) = self.held(stream, no, prefer)? else { break };
+            let Some((stop, held)) = self.held(stream, no, prefer, wait)? else { break };
             let (starts_before, ends_after) = key.against(held.span());
             path.push(stop);
             if starts_before {
@@ -153,7 +169,13 @@ impl Location {
     }
 
     /// What there is of `stream` in place of log file `no`; `None` when nothing is left.
-    fn held(&self, stream: StreamId, no: FileNo, prefer: Prefer) -> Result<Option<(Stop, Held)>> {
+    fn held(
+        &self,
+        stream: StreamId,
+        no: FileNo,
+        prefer: Prefer,
+        wait: Wait,
+    ) -> Result<Option<(Stop, Held)>> {
         let (warm, stops) = {
             let index = self.index.read();
             let run = index.warm.get(&no).and_then(|live| live.runs.get(&stream));
@@ -164,9 +186,9 @@ impl Location {
         }
         for stop in stops {
             let held = if let Some(segment) = stop.segment {
-                self.run(segment, stream, no)?.map(Held::Run)
+                self.run(segment, stream, no, wait)?.map(Held::Run)
             } else {
-                let table = self.table(no)?;
+                let table = self.table(no, wait)?;
                 let entry = table.find(stream).ok_or_else(|| stream_missing(stream, no))?;
                 Some(Held::Entries(entry.span))
             };
@@ -184,9 +206,10 @@ impl Location {
         stop: Stop,
         key: Key,
         limit: Limit,
+        wait: Wait,
     ) -> Result<Vec<Spot>> {
         if let Some(no) = stop.segment {
-            return self.block_spots(stream, stop, no, key, limit);
+            return self.block_spots(stream, stop, no, key, limit, wait);
         }
         let no = stop.file_no;
         let of = |span: Span, items: &[Item]| {
@@ -202,13 +225,14 @@ impl Location {
                 return Ok(of(run.span, &run.items));
             }
         }
-        let table = self.table(no)?;
+        let table = self.table(no, wait)?;
         let entry = table.find(stream).ok_or_else(|| stream_missing(stream, no))?;
         let cache_key = CacheKey::Items(no, stream);
         if let Some(Cached::Items(items)) = self.cached(cache_key) {
             return Ok(of(entry.span, &items));
         }
-        let items = table.load_items(entry, &*self.log_handle(no)?)?;
+        wait.may()?;
+        let items = table.load_items(entry, &*self.log_handle(no, wait)?)?;
         self.keep(cache_key, Cached::Items(Arc::clone(&items)), size_of_val(&*items) as u64);
         Ok(of(entry.span, &items))
     }
@@ -220,14 +244,16 @@ impl Location {
         no: SegmentNo,
         key: Key,
         limit: Limit,
+        wait: Wait,
     ) -> Result<Vec<Spot>> {
-        let run = self.run(no, stream, stop.file_no)?;
+        let run = self.run(no, stream, stop.file_no, wait)?;
         let run = run.ok_or_else(|| stream_missing_in_segment(stream, no))?;
-        let directory = self.directory(no)?;
+        let directory = self.directory(no, wait)?;
         let cache_key = CacheKey::Blocks(no, stream, run.files[0]);
         let items = if let Some(Cached::Blocks(items)) = self.cached(cache_key) {
             items
         } else {
+            wait.may()?;
             let items = directory.load_items(&run, &*self.segment_handle(no)?)?;
             let weight = size_of_val(&*items) as u64;
             self.keep(cache_key, Cached::Blocks(Arc::clone(&items)), weight);
@@ -243,13 +269,20 @@ impl Location {
     }
 
     /// The run of `stream` that stands for log file `file_no` in segment `no`.
-    fn run(&self, no: SegmentNo, stream: StreamId, file_no: FileNo) -> Result<Option<RunEntry>> {
-        let directory = self.directory(no)?;
+    fn run(
+        &self,
+        no: SegmentNo,
+        stream: StreamId,
+        file_no: FileNo,
+        wait: Wait,
+    ) -> Result<Option<RunEntry>> {
+        let directory = self.directory(no, wait)?;
         let Some(number) = directory.page_of(stream, file_no) else { return Ok(None) };
         let key = CacheKey::Page(no, number);
         let page: Page = if let Some(Cached::Page(page)) = self.cached(key) {
             page
         } else {
+            wait.may()?;
             let page = directory.load_page(number, &*self.segment_handle(no)?)?;
             self.keep(key, Cached::Page(Arc::clone(&page)), size_of_val(&*page) as u64);
             page
@@ -258,21 +291,23 @@ impl Location {
     }
 
     /// The streams of a file with a footer.
-    pub(crate) fn table(&self, no: FileNo) -> Result<Arc<Table>> {
+    pub(crate) fn table(&self, no: FileNo, wait: Wait) -> Result<Arc<Table>> {
         if let Some(Cached::Table(table)) = self.cached(CacheKey::Table(no)) {
             return Ok(table);
         }
-        let table = Arc::new(Table::load(no, &*self.log_handle(no)?)?);
+        wait.may()?;
+        let table = Arc::new(Table::load(no, &*self.log_handle(no, wait)?)?);
         self.keep(CacheKey::Table(no), Cached::Table(Arc::clone(&table)), table.weight());
         Ok(table)
     }
 
     /// The first run of each page of a segment.
-    pub(crate) fn directory(&self, no: SegmentNo) -> Result<Arc<Directory>> {
+    pub(crate) fn directory(&self, no: SegmentNo, wait: Wait) -> Result<Arc<Directory>> {
         let key = CacheKey::Directory(no);
         if let Some(Cached::Directory(directory)) = self.cached(key) {
             return Ok(directory);
         }
+        wait.may()?;
         let directory = Arc::new(Directory::load(no, &*self.segment_handle(no)?)?);
         self.keep(key, Cached::Directory(Arc::clone(&directory)), directory.weight());
         Ok(directory)
@@ -291,8 +326,8 @@ impl Location {
     /// Reads exactly `len` bytes at `stop`. Nothing is verified.
     pub(crate) fn read(&self, stop: Stop, position: u64, len: usize, wait: Wait) -> Result<Bytes> {
         let handle = match stop.segment {
-            Some(no) => self.segment_handle(no)?,
-            None => self.log_handle(stop.file_no)?,
+            Some(no) => self.handle(HandleKey::Segment(no), &segment::path(no), wait)?,
+            None => self.log_handle(stop.file_no, wait)?,
         };
         self.buffers.read(len, |bytes| {
             let read = match wait {
@@ -310,21 +345,22 @@ impl Location {
         })
     }
 
-    fn log_handle(&self, no: FileNo) -> Result<Arc<dyn DiskFile>> {
+    fn log_handle(&self, no: FileNo, wait: Wait) -> Result<Arc<dyn DiskFile>> {
         if let Some(live) = self.index.read().warm.get(&no) {
             return Ok(Arc::clone(&live.file.handle));
         }
-        self.handle(HandleKey::Log(no), &file::path(no))
+        self.handle(HandleKey::Log(no), &file::path(no), wait)
     }
 
     pub(crate) fn segment_handle(&self, no: SegmentNo) -> Result<Arc<dyn DiskFile>> {
-        self.handle(HandleKey::Segment(no), &segment::path(no))
+        self.handle(HandleKey::Segment(no), &segment::path(no), Wait::Fine)
     }
 
-    fn handle(&self, key: HandleKey, path: &str) -> Result<Arc<dyn DiskFile>> {
+    fn handle(&self, key: HandleKey, path: &str, wait: Wait) -> Result<Arc<dyn DiskFile>> {
         if let Some(handle) = self.handles.lock().get(key) {
             return Ok(handle);
         }
+        wait.may()?;
         let handle = self.disk.open(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Error::corrupt(path, 0, "the file is missing"),
             _ => Error::io(path, "opening a file of stream bytes", error),

@@ -6,7 +6,7 @@ use headwater_core::ids::StreamId;
 
 use super::{Directory, Page};
 use crate::error::Result;
-use crate::location::{Location, Stop};
+use crate::location::{Location, Stop, Wait};
 use crate::log::file::FileNo;
 use crate::log::footer::{Span, Table};
 
@@ -37,9 +37,9 @@ impl Runs {
     /// Starts at the first run of a source.
     pub(crate) fn open(location: &Location, stop: Stop) -> Result<Self> {
         let rest = match stop.segment {
-            None => Rest::Log { table: location.table(stop.file_no)?, at: 0 },
+            None => Rest::Log { table: location.table(stop.file_no, Wait::Fine)?, at: 0 },
             Some(no) => {
-                let directory = location.directory(no)?;
+                let directory = location.directory(no, Wait::Fine)?;
                 Rest::Segment { directory, pages: 0, page: Arc::new([]), at: 0 }
             }
         };

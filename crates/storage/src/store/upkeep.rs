@@ -10,6 +10,7 @@ use super::Store;
 use super::compact::Compacting;
 use crate::checkpoint::{self, CheckpointRound};
 use crate::error::{Error, Kind, Result};
+use crate::location::Wait;
 use crate::log::file::{self, FileNo};
 use crate::manifest::{Manifest, ShardRef};
 use crate::pins::Dead;
@@ -200,7 +201,7 @@ impl<T: Send> Store<T> {
     }
 
     fn is_dead(&self, no: FileNo, live: &dyn Fn(StreamId, Offset, Offset) -> bool) -> Result<bool> {
-        match self.location.table(no) {
+        match self.location.table(no, Wait::Fine) {
             Ok(table) => Ok(table
                 .streams
                 .iter()
