@@ -15,13 +15,18 @@ use serde_json::{Value, json};
 use super::App;
 use super::respond::{self, Answer, Failure};
 
-pub(super) async fn create(app: &Arc<App>, surface: Surface, bucket: BucketId) -> Answer {
+pub(super) async fn create(
+    app: &Arc<App>,
+    head: &Parts,
+    surface: Surface,
+    bucket: BucketId,
+) -> Answer {
     let outcome = app.engine.submit(&Command::CreateBucket(bucket.clone()))?.wait().await?;
     let Receipt::BucketCreated { at } = outcome.decided()? else {
         unreachable!("a bucket's creation is answered by its own receipt")
     };
     let mut reply = respond::json(StatusCode::CREATED, &entry(&bucket, 0, at.0));
-    let location = path::encode_bucket(surface, &bucket);
+    let location = app.absolute(head, &path::encode_bucket(surface, &bucket));
     respond::insert(reply.headers_mut(), header::LOCATION, location);
     Ok(reply)
 }

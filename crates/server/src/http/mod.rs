@@ -162,7 +162,7 @@ async fn route(app: &Arc<App>, head: &Parts, body: Incoming, target: Target<'_>)
         },
         Target::SubscriptionApi(_) => Err(health::no_subscriptions()),
         Target::Bucket { surface, bucket } => match () {
-            () if put => bucket::create(app, surface, bucket).await,
+            () if put => bucket::create(app, head, surface, bucket).await,
             () if get => bucket::show(app, &bucket).await,
             () if delete => bucket::delete(app, bucket).await,
             () => Err(Failure::method("GET, HEAD, PUT, DELETE, OPTIONS")),

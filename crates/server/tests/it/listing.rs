@@ -21,7 +21,7 @@ fn a_bucket_is_created_told_and_deleted_on_both_surfaces() {
     for prefix in ["", "/ds"] {
         let bucket = format!("{prefix}/made");
         let created = server.send(put(&bucket)).expect(201);
-        assert_eq!(created.need("location"), bucket);
+        assert_eq!(created.need("location"), format!("http://{}{bucket}", server.host()));
         let body = created.value();
         assert_eq!((&body["bucket_id"], &body["streams"]), (&"made".into(), &0.into()));
         let told = server.send(get(&bucket)).expect(200).value();

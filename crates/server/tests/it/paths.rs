@@ -182,6 +182,8 @@ fn a_public_url_is_the_base_of_locations() {
     let server = Headwater::with(|config| config.public_url = Some("https://x.example/p/".into()));
     let created = server.create("/demo/s", "text/plain", "");
     assert_eq!(created.need("location"), "https://x.example/p/demo/s");
+    let bucket = server.send(put("/other")).expect(201);
+    assert_eq!(bucket.need("location"), "https://x.example/p/other");
 }
 
 #[test]

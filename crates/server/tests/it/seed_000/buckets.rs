@@ -57,7 +57,7 @@ fn buckets_are_created_explicitly() {
     server.send(put("/ds/other/stream").text("x")).problem(404, "BUCKET_NOT_FOUND");
     server.send(get("/ds/other")).problem(404, "BUCKET_NOT_FOUND");
     let created = server.send(put("/ds/other")).expect(201);
-    assert_eq!(created.need("location"), "/ds/other");
+    assert_eq!(created.need("location"), format!("http://{}/ds/other", server.host()));
     assert_eq!(
         (&created.value()["bucket_id"], &created.value()["streams"]),
         (&"other".into(), &0.into())
