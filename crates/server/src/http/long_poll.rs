@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use headwater_core::ids::Record;
 use headwater_core::refusal::Refusal;
 use headwater_core::stream::read::{Facts, Start};
 use headwater_core::wire::cursor;
@@ -71,7 +72,8 @@ pub(super) async fn read(
                 (_, Some(from)) => from.0.to_string(),
                 (_, None) => facts.tail.to_string(),
             };
-            return Ok(nothing(app, &facts, &query, &next));
+            let record = from.map_or(facts.next, |from| from.1);
+            return Ok(nothing(app, &facts, &query, &next, record));
         }
     }
 }
@@ -90,13 +92,17 @@ async fn again(app: &App, facts: &Facts) -> Result<Facts, Failure> {
     }
 }
 
-fn nothing(app: &App, facts: &Facts, query: &ReadQuery, next: &str) -> Reply {
+fn nothing(app: &App, facts: &Facts, query: &ReadQuery, next: &str, record: Record) -> Reply {
     let mut reply = respond::status(StatusCode::NO_CONTENT);
     let headers = reply.headers_mut();
     respond::insert(headers, h::STREAM_NEXT_OFFSET, next);
     headers.insert(h::STREAM_UP_TO_DATE, respond::TRUE);
     headers.insert(header::CACHE_CONTROL, respond::NO_STORE);
     stream_headers(headers, facts);
+    if facts.is_json() {
+        respond::insert(headers, h::STREAM_RECORD_START, record);
+        respond::insert(headers, h::STREAM_RECORD_NEXT, record);
+    }
     if facts.closed {
         headers.insert(h::STREAM_CLOSED, respond::TRUE);
     } else {

@@ -369,3 +369,15 @@ fn a_deduplicated_retry_returns_the_original_range() {
     let older = send(0, "[1,2]").expect(204).has(&[("producer-seq", "1")]);
     older.lacks(&["stream-record-start"]);
 }
+
+/// An answer of 204 names the continuation too.
+#[test]
+fn a_long_poll_in_vain_says_where_to_go_on() {
+    let server = Headwater::start();
+    server.json_stream("/demo/s", &["1", "2"]);
+    for query in ["record=now", "record=2", "tail_records=0", "offset=now"] {
+        let answer = server.send(get(format!("/demo/s?{query}&live=long-poll"))).expect(204);
+        assert_eq!(answer.need("stream-record-start"), "2", "{query}");
+        assert_eq!(answer.need("stream-record-next"), "2", "{query}");
+    }
+}
