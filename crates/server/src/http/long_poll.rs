@@ -25,8 +25,6 @@ pub(super) async fn read(
     start: Start,
     query: ReadQuery,
 ) -> Answer {
-    app.engine.renew(&facts).wait().await?;
-    let watch = app.engine.watch(facts.id);
     let deadline = Instant::now() + app.config.long_poll_timeout;
     let mut draining = app.draining.clone();
     let (mut facts, mut start) = (facts, start);
@@ -35,6 +33,9 @@ pub(super) async fn read(
         Start::Beyond(_) => None,
         _ => Some(app.place(&facts, &start).await?),
     };
+    // A refusal, which leaves the TTL window alone, has been given by now.
+    app.engine.renew(&facts).wait().await?;
+    let watch = app.engine.watch(facts.id);
     loop {
         let changed = watch.changed();
         facts = again(app, &facts).await?;

@@ -180,7 +180,7 @@ async fn route(app: &Arc<App>, head: &Parts, body: Incoming, target: Target<'_>)
                 Resource::Snapshot if put => {
                     Box::pin(snapshot::publish(app, head, body, place, None)).await
                 }
-                Resource::Snapshot if get => snapshot::redirect(app, &place).await,
+                Resource::Snapshot if get => snapshot::redirect(app, head, &place).await,
                 Resource::SnapshotAt(at) if put => {
                     Box::pin(snapshot::publish(app, head, body, place, Some(&at))).await
                 }

@@ -134,7 +134,7 @@ fn reply(receipt: &PublishReceipt) -> Reply {
 }
 
 /// `GET {stream}/snapshot`: where the visible snapshot is.
-pub(super) async fn redirect(app: &Arc<App>, place: &Place) -> Answer {
+pub(super) async fn redirect(app: &Arc<App>, head: &Parts, place: &Place) -> Answer {
     let facts = app.facts(&place.name).await?;
     let snapshot = facts.snapshot.as_ref().ok_or(Refusal::SnapshotNotFound)?;
     let resource = Resource::SnapshotAt(snapshot.offset.to_string());
@@ -144,7 +144,9 @@ pub(super) async fn redirect(app: &Arc<App>, place: &Place) -> Answer {
     respond::insert(headers, header::LOCATION, location);
     respond::snapshot(headers, snapshot);
     headers.insert(header::CACHE_CONTROL, respond::NO_STORE);
-    app.engine.renew(&facts).wait().await?;
+    if head.method == http::Method::GET {
+        app.engine.renew(&facts).wait().await?;
+    }
     Ok(reply)
 }
 

@@ -38,9 +38,6 @@ pub(super) async fn read(
     start: Start,
     query: ReadQuery,
 ) -> Answer {
-    app.engine.renew(&facts).wait().await?;
-    // Watched before the head goes out, so that the window does not run from here on.
-    let watch = app.engine.watch(facts.id);
     let position = match &start {
         Start::Beyond(beyond) => Position::Beyond(beyond.clone()),
         start => {
@@ -48,6 +45,10 @@ pub(super) async fn read(
             Position::At(offset, record)
         }
     };
+    // A refusal, which leaves the TTL window alone, has been given by now.
+    app.engine.renew(&facts).wait().await?;
+    // Watched before the head goes out, so that the window does not run from here on.
+    let watch = app.engine.watch(facts.id);
     let mut reply = Response::new(Body::empty());
     let headers = reply.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(sse::MEDIA_TYPE));

@@ -90,6 +90,9 @@ fn what_renews_a_window_and_what_does_not() {
             "refused-read",
             "repeat",
             "head-bootstrap",
+            "head-redirect",
+            "refused-sse",
+            "refused-poll",
         ],
     );
     let path = |name: &str| format!("/demo/{name}");
@@ -131,6 +134,9 @@ fn what_renews_a_window_and_what_does_not() {
     server.send(get("/demo/refused-read?offset=1")).expect(400);
     server.send(producer("repeat")).expect(204);
     server.send(head("/demo/head-bootstrap/bootstrap")).expect(200);
+    server.send(head("/demo/head-redirect/snapshot")).expect(307);
+    server.send(get("/demo/refused-sse?offset=1&live=sse")).expect(400);
+    server.send(get("/demo/refused-poll?offset=1&live=long-poll")).expect(400);
     sleep(Duration::from_secs(2));
     for name in renewing {
         assert!(is_alive(&server, &path(name)), "{name} renews");
