@@ -121,7 +121,7 @@ pub(crate) struct Settings {
     )]
     max_header_size: Size,
 
-    /// A page of a read ends at the first message boundary at which it has this many bytes.
+    /// A page of a read has whole messages up to this many bytes, and at least one.
     #[arg(
         long, env = "HEADWATER_READ_PAGE_SIZE", value_name = "SIZE",
         default_value_t = Size(DEFAULTS.read_page_bytes), help_heading = LIMITS

@@ -41,7 +41,7 @@ pub struct Config {
     pub snapshot_bytes_max: u64,
     /// The largest request head, in bytes: 431.
     pub header_bytes_max: usize,
-    /// A page of a read ends at the first message boundary at which it has this many bytes.
+    /// A page of a read has whole messages up to this many bytes, and at least one.
     pub read_page_bytes: u64,
     /// Request bodies in memory, in bytes, over all connections: 503.
     pub body_bytes_in_flight_max: u64,

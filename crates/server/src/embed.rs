@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use tokio::sync::oneshot;
 
+use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::run::{RunError, Stops, run_until};
 
@@ -23,6 +24,12 @@ pub struct Server {
 impl Server {
     /// Starts a server and returns once it listens.
     pub fn start(config: Config) -> Result<Self, RunError> {
+        Self::start_at(config, Box::new(SystemClock::new()))
+    }
+
+    /// As [`Self::start`], with another clock for what the protocol measures: how long streams live
+    /// and when they were written. Timeouts of connections and live reads stay in real time.
+    pub fn start_at(config: Config, clock: Box<dyn Clock>) -> Result<Self, RunError> {
         let (stop, asked) = oneshot::channel();
         let (tell, listening) = mpsc::sync_channel(1);
         let thread = thread::Builder::new()
@@ -31,7 +38,7 @@ impl Server {
                 let ready = move |address| {
                     let _caller_panicked = tell.send(address).is_err();
                 };
-                run_until(config, ready, || Ok(Stops::Asked(Some(asked))))
+                run_until(config, clock, ready, || Ok(Stops::Asked(Some(asked))))
             })
             .map_err(RunError::System)?;
         match listening.recv() {

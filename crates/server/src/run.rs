@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::engine::{Engine, Fault, OnFailure, OpenError, Outcome, Seams, Threads};
 use crate::http::App;
@@ -83,12 +83,14 @@ impl std::error::Error for RunError {
 /// Runs a server until SIGTERM or SIGINT has drained it. `ready` is called once it listens. A
 /// second signal ends the process at once, and so does a failed write or sync of the log.
 pub fn run(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), RunError> {
-    run_until(config, ready, || Signals::new().map(Stops::Signals))
+    let clock = Box::new(SystemClock::new());
+    run_until(config, clock, ready, || Signals::new().map(Stops::Signals))
 }
 
 /// As [`run`], until `stops` says so; they are made inside the runtime.
 pub(crate) fn run_until(
     config: Config,
+    clock: Box<dyn Clock>,
     ready: impl FnOnce(SocketAddr),
     stops: impl FnOnce() -> io::Result<Stops>,
 ) -> Result<(), RunError> {
@@ -96,7 +98,7 @@ pub(crate) fn run_until(
         Some(id) => Some(BucketId::parse(id).map_err(|bad| RunError::Config(bad.rule.into()))?),
         None => None,
     };
-    let engine = open(&config)?;
+    let engine = open(&config, clock)?;
     let threads = Threads::start(&engine, stop_the_process()).map_err(RunError::System)?;
     // This thread accepts connections and waits for signals; the workers do the rest.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -111,14 +113,10 @@ pub(crate) fn run_until(
     served
 }
 
-fn open(config: &Config) -> Result<Arc<Engine>, RunError> {
+fn open(config: &Config, clock: Box<dyn Clock>) -> Result<Arc<Engine>, RunError> {
     let disk = OsDisk::open(&config.data_dir).map_err(|error| RunError::Open(OpenError(error)))?;
-    let seams = Seams {
-        disk: Arc::new(disk),
-        clock: Box::new(SystemClock::new()),
-        log_id: random::id(),
-        directory_id: random::id(),
-    };
+    let seams =
+        Seams { disk: Arc::new(disk), clock, log_id: random::id(), directory_id: random::id() };
     let options = Options {
         log_file_bytes: config.log_file_bytes,
         disk_reserve: config.disk_reserve,

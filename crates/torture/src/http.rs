@@ -66,6 +66,13 @@ impl Request {
         self.header("Content-Type", content_type)
     }
 
+    /// Sets the body, and nothing that says what it is.
+    #[must_use]
+    pub fn content(mut self, body: Vec<u8>) -> Self {
+        self.body = body;
+        self
+    }
+
     /// Its method.
     pub fn method(&self) -> &'static str {
         self.method
