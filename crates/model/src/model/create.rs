@@ -52,7 +52,6 @@ impl Model {
         self.ids += 1;
         stream.id = self.ids;
         stream.closed = wish.closed;
-        stream.forked_from = wish.fork;
         stream.attributes = wish.attributes.unwrap_or(json!({}));
         (stream.created_at, stream.written_at) = (now, now);
         let expect = created(&stream, 201, (start, stream.next()));
@@ -138,6 +137,8 @@ impl Model {
         }
         (fork.life, fork.inherited_life) = (source.life.clone(), source.life != Life::Endless);
         fork.parent = Some(source.id);
+        // A later PUT may name the offset that this one left to the server.
+        fork.forked_from = Some((from.0.clone(), Some(at), *sub));
         Ok(fork)
     }
 }
