@@ -132,7 +132,7 @@ impl Stream {
             .flag("stream-up-to-date", up_to_date)
             .flag("stream-closed", up_to_date && self.closed)
             .with_some("stream-cursor", (live && !(nothing && self.closed)).then_some("*"))
-            .with_some("etag", (!nothing && !now && from <= self.tail()).then_some("\"*"))
+            .with_some("etag", (!nothing && !now).then_some("\"*"))
             .with_some("stream-record-start", self.is_json().then_some(records.start))
             .with_some("stream-record-next", self.is_json().then_some(records.end));
         if !nothing {

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use headwater_core::ids::Offset;
 use headwater_core::refusal::Refusal;
 use headwater_core::stream::read::{Beyond, Facts, Start};
 use headwater_core::wire::accept::Representation;
+use headwater_core::wire::etag::{ETag, ReadIdentity};
 use headwater_core::wire::headers::{self as h, Fields};
 use headwater_core::wire::query::{Live, ReadQuery};
-use http::header;
 use http::request::Parts;
+use http::{StatusCode, header};
 
 use super::body::Body;
 use super::page::{Page, lifetime_headers, page_headers, stream_headers};
@@ -50,9 +52,7 @@ async fn catch_up(
         }
         Start::Beyond(beyond) => {
             app.engine.renew(facts).wait().await?;
-            let mut reply = nothing_new(head, facts);
-            respond::insert(reply.headers_mut(), h::STREAM_NEXT_OFFSET, beyond);
-            Ok(reply)
+            Ok(nothing_yet(app, head, facts, beyond))
         }
         Start::At(_) | Start::Record(_) => {
             let from = app.place(facts, start).await?;
@@ -76,6 +76,34 @@ fn nothing_new(head: &Parts, facts: &Facts) -> Reply {
     };
     let mut reply = http::Response::new(Body::Full(body));
     page_headers(reply.headers_mut(), facts, Page { from: tail, to: tail }, representation);
+    reply
+}
+
+/// The empty answer beyond the tail. It has a tag as every answer about a place has (base protocol
+/// §5), until the stream grows past that place.
+fn nothing_yet(app: &App, head: &Parts, facts: &Facts, beyond: &Beyond) -> Reply {
+    let fields = Fields::of(&head.headers);
+    let representation =
+        if facts.is_json() { fields.representation() } else { Representation::Array };
+    let at = match beyond {
+        Beyond::Offset(offset) => *offset,
+        Beyond::Never(_) => Offset(u64::MAX),
+    };
+    let etag = ETag::of_read(&ReadIdentity {
+        salt: app.engine.salt(),
+        stream: facts.id,
+        start: at,
+        end: at,
+        closed: facts.closed,
+        representation,
+    });
+    let mut reply = nothing_new(head, facts);
+    if fields.if_none_match(&etag) {
+        *reply.status_mut() = StatusCode::NOT_MODIFIED;
+        *reply.body_mut() = Body::empty();
+    }
+    respond::insert(reply.headers_mut(), header::ETAG, etag);
+    respond::insert(reply.headers_mut(), h::STREAM_NEXT_OFFSET, beyond);
     reply
 }
 
