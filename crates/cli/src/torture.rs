@@ -3,6 +3,8 @@
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use headwater_torture::process::Launch;
@@ -11,6 +13,7 @@ use headwater_torture::world::World;
 use serde_json::Value;
 
 use crate::failure::{Exit, Failure, Outcome};
+use crate::interrupt;
 use crate::screen::{Field, Screen, json_line, say};
 
 /// Kill -9 a server under load again and again, and check all that it has promised.
@@ -22,7 +25,7 @@ use crate::screen::{Field, Screen, json_line, say};
 /// was closed, deleted or discarded stays so.
 ///
 /// Exit code 0: every promise was kept. 1: one was broken, and the data are left for a look. 2: the
-/// run could not begin.
+/// run could not begin. 130: it was interrupted, and what it had done was checked as well.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -89,7 +92,13 @@ pub(crate) fn run(args: &Args, screen: Screen) -> Outcome {
     let dir = args.dir.clone().unwrap_or_else(|| std::env::temp_dir().join(own));
     let settings = settings(args, seed, &dir)?;
     say(format_args!("seed {seed}, data in {}", dir.display()));
-    let world = run_rounds(&settings, |line| say(line));
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stop);
+    interrupt::on_sigint(move || {
+        say("interrupted: this round is the last");
+        told.store(true, Ordering::SeqCst);
+    })?;
+    let world = run_rounds(&settings, &stop, |line| say(line));
     let breaches = world.breaches();
     for breach in breaches.iter().take(TOLD_MAX) {
         say(format_args!("VIOLATION, seed {seed}, {breach}"));
@@ -109,7 +118,8 @@ pub(crate) fn run(args: &Args, screen: Screen) -> Outcome {
     }
     std::fs::remove_dir_all(&dir).map_err(|error| {
         Failure::because(Exit::Failed, format!("cannot remove {}", dir.display()), &error)
-    })
+    })?;
+    if stop.load(Ordering::SeqCst) { Err(Failure::Interrupted) } else { Ok(()) }
 }
 
 fn settings(args: &Args, seed: u64, dir: &Path) -> Result<Settings, Failure> {

@@ -136,20 +136,22 @@ impl Workers {
     }
 }
 
-/// Runs all rounds, or up to the first broken promise. `tell` gets a line for each round.
-pub fn run(settings: &Settings, mut tell: impl FnMut(&str)) -> World {
+/// Runs all rounds, or up to the first broken promise, or until `stop` is set: then the round under
+/// way is finished and audited. `tell` gets a line for each round.
+pub fn run(settings: &Settings, stop: &AtomicBool, mut tell: impl FnMut(&str)) -> World {
     let world = World::new(settings.seed);
     let mut workers = Workers::new(&world);
     for round in 0..=settings.rounds {
         world.round.store(round, Ordering::SeqCst);
         let began = Instant::now();
-        let told = turn(settings, &world, &mut workers, round);
+        let last = round == settings.rounds || stop.load(Ordering::SeqCst);
+        let told = turn(settings, &world, &mut workers, round, last);
         if let Err(what) = told {
             world.breach(what);
         }
-        world.count("rounds", u64::from(round < settings.rounds));
+        world.count("rounds", u64::from(!last));
         tell(&line(&world, round, began.elapsed()));
-        if !(settings.keep_going || world.breaches().is_empty()) {
+        if last || !(settings.keep_going || world.breaches().is_empty()) {
             break;
         }
     }
@@ -172,12 +174,13 @@ fn line(world: &World, round: u32, took: Duration) -> String {
     )
 }
 
-/// One round. The last one only starts, audits and ends.
+/// One round. The `last` one only starts, audits and ends.
 fn turn(
     settings: &Settings,
     world: &World,
     workers: &mut Workers,
     round: u32,
+    last: bool,
 ) -> Result<(), String> {
     let plan = Plan::draw(settings, round);
     for delay in &plan.recovery_kills {
@@ -203,7 +206,7 @@ fn turn(
     if !(settings.keep_going || world.breaches().is_empty()) {
         return Ok(());
     }
-    if round == settings.rounds {
+    if last {
         return server.terminate();
     }
     let over = AtomicBool::new(false);
