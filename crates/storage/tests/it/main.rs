@@ -13,6 +13,7 @@ mod disk;
 mod full;
 mod golden;
 mod lineage;
+mod lookup_race;
 mod recovery;
 mod support;
 mod threads;
