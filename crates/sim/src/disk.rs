@@ -10,16 +10,19 @@
 //! it clean, as Linux does: a later sync will not bring it back.
 
 mod medium;
+mod outcomes;
 mod power;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
 use headwater_storage::{Disk, DiskFile};
 use parking_lot::Mutex;
 
-pub(crate) use medium::{Faults, Lie, flip_bit};
-use medium::{FileOp, Medium, NameOp};
+pub use medium::Failure;
+pub(crate) use medium::{Faults, Lie, Nth, SIMULATED, flip_bit};
+use medium::{FileOp, Io, Medium, NameOp};
 
 use crate::rng::Rng;
 use crate::trace::Trace;
@@ -63,6 +66,47 @@ impl FaultDisk {
         Self { medium: Arc::new(Mutex::new(copy)), life }
     }
 
+    /// Begins to note what the disk looks like before each change.
+    pub(crate) fn note_moments(&self) {
+        self.medium.lock().moments = Some(Vec::new());
+    }
+
+    /// Every disk that a power cut may leave: now, or before any change since
+    /// [`FaultDisk::note_moments`], each under a number of its own. True when there were too many to try all.
+    pub(crate) fn outcomes(&self) -> (BTreeMap<u64, Self>, bool) {
+        let mut medium = self.medium.lock();
+        let mut moments = medium.moments.take().unwrap_or_default();
+        moments.push(medium.copy());
+        let mut outcomes = BTreeMap::new();
+        let mut capped = false;
+        for moment in moments {
+            capped |= moment.outcomes(&mut |left| {
+                let life = left.life;
+                outcomes
+                    .entry(left.fingerprint())
+                    .or_insert_with(|| Self { medium: Arc::new(Mutex::new(left)), life });
+            });
+        }
+        (outcomes, capped)
+    }
+
+    /// Every file with its bytes, as the process sees them.
+    pub(crate) fn contents(&self) -> Vec<(String, Vec<u8>)> {
+        let medium = self.medium.lock();
+        let files = medium.names.iter();
+        files.map(|(path, inode)| (path.clone(), medium.files[inode].cache.clone())).collect()
+    }
+
+    /// Puts other bytes into a file, at rest.
+    pub(crate) fn replace(&self, path: &str, bytes: &[u8]) {
+        let mut medium = self.medium.lock();
+        let Some(inode) = medium.names.get(path).copied() else { return };
+        let file = medium.file(inode);
+        file.cache = bytes.to_vec();
+        file.durable = bytes.to_vec();
+        file.pending.clear();
+    }
+
     /// Looks at or changes the medium itself.
     pub(crate) fn with<T>(&self, f: impl FnOnce(&mut Medium) -> T) -> T {
         f(&mut self.medium.lock())
@@ -81,6 +125,7 @@ impl Disk for FaultDisk {
     fn create(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
         let inode = self.act(|medium| {
             medium.step("create", path, &[])?;
+            medium.trip(Io::Grow)?;
             medium.require_parent(path)?;
             if medium.names.contains_key(path) {
                 return Err(io::ErrorKind::AlreadyExists.into());
@@ -94,6 +139,7 @@ impl Disk for FaultDisk {
 
     fn open(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
         let inode = self.act(|medium| {
+            medium.trip(Io::Look)?;
             let inode = *medium.names.get(path).ok_or(io::ErrorKind::NotFound)?;
             medium.file(inode).open += 1;
             Ok(inode)
@@ -103,6 +149,7 @@ impl Disk for FaultDisk {
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         self.act(|medium| {
+            medium.trip(Io::Look)?;
             medium.require_dir(dir)?;
             Ok(medium.names.keys().filter_map(|path| medium::name_in(dir, path)).collect())
         })
@@ -111,6 +158,7 @@ impl Disk for FaultDisk {
     fn create_dir(&self, dir: &str) -> io::Result<()> {
         self.act(|medium| {
             medium.step("create_dir", dir, &[])?;
+            medium.trip(Io::Grow)?;
             medium.require_parent(dir)?;
             if !medium.dirs.contains(dir) {
                 medium.rename_now(NameOp::AddDir { path: dir.to_owned() });
@@ -122,6 +170,7 @@ impl Disk for FaultDisk {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.act(|medium| {
             medium.step("rename", to, &[])?;
+            medium.trip(Io::Name)?;
             medium.require_parent(to)?;
             let inode = *medium.names.get(from).ok_or(io::ErrorKind::NotFound)?;
             let (from, to) = (from.to_owned(), to.to_owned());
@@ -133,6 +182,7 @@ impl Disk for FaultDisk {
     fn remove(&self, path: &str) -> io::Result<()> {
         self.act(|medium| {
             medium.step("remove", path, &[])?;
+            medium.trip(Io::Name)?;
             let inode = *medium.names.get(path).ok_or(io::ErrorKind::NotFound)?;
             medium.rename_now(NameOp::Remove { path: path.to_owned(), inode });
             Ok(())
@@ -142,6 +192,7 @@ impl Disk for FaultDisk {
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
         self.act(|medium| {
             medium.step("sync_dir", dir, &[])?;
+            medium.trip(Io::Sync)?;
             medium.require_dir(dir)?;
             medium.sync_names(dir);
             Ok(())
@@ -173,6 +224,8 @@ impl DiskFile for FaultFile {
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.disk.act(|medium| {
             medium.step("set_len", &self.path, &[len])?;
+            let grows = len > medium.file(self.inode).cache.len() as u64;
+            medium.trip(if grows { Io::Grow } else { Io::Name })?;
             medium.require_room(self.inode, len)?;
             medium.file(self.inode).change(FileOp::Len(len));
             Ok(())
@@ -180,7 +233,10 @@ impl DiskFile for FaultFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        self.disk.act(|medium| Ok(medium.file(self.inode).cache.len() as u64))
+        self.disk.act(|medium| {
+            medium.trip(Io::Look)?;
+            Ok(medium.file(self.inode).cache.len() as u64)
+        })
     }
 
     fn sync(&self) -> io::Result<()> {

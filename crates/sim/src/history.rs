@@ -27,7 +27,7 @@ pub(crate) enum Key {
 }
 
 /// The truth about one server.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct History {
     /// With every submitted change.
     pub(crate) live: Model,

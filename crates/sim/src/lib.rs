@@ -20,5 +20,9 @@ mod workload;
 mod world;
 
 pub use bug::Bug;
+pub use disk::Failure;
 pub use oracle::Violation;
-pub use world::{Accident, Config, Report, SOMETIMES, run};
+pub use world::{
+    Accident, Config, Damage, Explored, Points, Report, SCENARIOS, SOMETIMES, Start, damage,
+    explore, fail_each, run,
+};

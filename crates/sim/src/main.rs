@@ -5,13 +5,21 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use headwater_sim::{Accident, Bug, Config, SOMETIMES, run};
+use headwater_sim::{
+    Accident, Bug, Config, Failure, SCENARIOS, SOMETIMES, Start, damage, explore, fail_each, run,
+};
 
 const USAGE: &str = "usage: headwater-sim run [--seeds N] [--start S] [--steps N] [--generations N]
        headwater-sim replay --seed S [--trace]
        headwater-sim meta [--seeds N] [--start S]
        headwater-sim bugs [--start S]
-       headwater-sim sweep [--seeds N] [--start S]";
+       headwater-sim sweep [--seeds N] [--start S]
+       headwater-sim faults
+       headwater-sim damage [--bits 1..8] [--stride N]
+       headwater-sim exhaustive [--length N] [--part P] [--parts N]";
+
+const VERBS: [&str; 8] =
+    ["run", "replay", "meta", "bugs", "sweep", "faults", "damage", "exhaustive"];
 
 /// So many seeds must reach every rare thing.
 const SEEDS_FOR_COVERAGE: u64 = 1000;
@@ -34,6 +42,11 @@ struct Args {
     start: u64,
     trace: bool,
     config: Config,
+    bits: u8,
+    stride: usize,
+    length: usize,
+    part: usize,
+    parts: usize,
 }
 
 impl Args {
@@ -45,6 +58,11 @@ impl Args {
             start: 0,
             trace: false,
             config: Config::default(),
+            bits: 8,
+            stride: 1,
+            length: 4,
+            part: 0,
+            parts: 1,
         };
         let mut rest = rest.iter();
         while let Some(flag) = rest.next() {
@@ -58,10 +76,15 @@ impl Args {
                 "--start" | "--seed" => read.start = value,
                 "--steps" => read.config.steps = u32::try_from(value).ok()?,
                 "--generations" => read.config.generations = u32::try_from(value).ok()?,
+                "--bits" => read.bits = u8::try_from(value).ok().filter(|bits| *bits <= 8)?,
+                "--stride" => read.stride = usize::try_from(value).ok().filter(|it| *it > 0)?,
+                "--length" => read.length = usize::try_from(value).ok()?,
+                "--part" => read.part = usize::try_from(value).ok()?,
+                "--parts" => read.parts = usize::try_from(value).ok().filter(|it| *it > 0)?,
                 _ => return None,
             }
         }
-        matches!(verb.as_str(), "run" | "replay" | "meta" | "bugs" | "sweep").then_some(read)
+        VERBS.contains(&verb.as_str()).then_some(read)
     }
 
     fn run(&self, out: &mut impl Write) -> io::Result<bool> {
@@ -70,6 +93,9 @@ impl Args {
             "replay" => self.replay(out),
             "meta" => self.meta(out),
             "sweep" => self.sweep(out),
+            "faults" => faults(out),
+            "damage" => self.damage(out),
+            "exhaustive" => self.exhaustive(out),
             _ => self.bugs(out),
         }
     }
@@ -182,4 +208,73 @@ impl Args {
         }
         Ok(all)
     }
+
+    /// Every bit of small directories, and every length of their files.
+    fn damage(&self, out: &mut impl Write) -> io::Result<bool> {
+        let seen = damage(self.bits, self.stride);
+        for violation in &seen.violations {
+            writeln!(out, "{violation}")?;
+        }
+        writeln!(
+            out,
+            "{} bytes, {} flips, {} cuts: {} refused, {} with failing reads, {} torn, \
+             {} harmless; {} not seen by a scan; {} violations",
+            seen.bytes,
+            seen.flips,
+            seen.cuts,
+            seen.refused,
+            seen.unreadable,
+            seen.torn,
+            seen.harmless,
+            seen.unseen,
+            seen.violations.len()
+        )?;
+        Ok(seen.violations.is_empty())
+    }
+
+    /// Every short story and every crash of it.
+    fn exhaustive(&self, out: &mut impl Write) -> io::Result<bool> {
+        let mut fine = true;
+        for start in [Start::Empty, Start::Used] {
+            let begun = Instant::now();
+            let seen = explore(start, self.length, (self.part, self.parts));
+            for violation in &seen.violations {
+                writeln!(out, "{violation}")?;
+            }
+            writeln!(
+                out,
+                "from {start:?}: {} sequences, {} states in {:.1} s, {} capped, {} violations",
+                seen.sequences,
+                seen.states,
+                begun.elapsed().as_secs_f64(),
+                seen.capped,
+                seen.violations.len()
+            )?;
+            fine &= seen.violations.is_empty();
+        }
+        Ok(fine)
+    }
+}
+
+/// Every call to the disk fails in every way.
+fn faults(out: &mut impl Write) -> io::Result<bool> {
+    let (mut total, mut failed) = (0, 0);
+    for scenario in 0..SCENARIOS {
+        for failure in [Failure::Error, Failure::ShortWrite, Failure::NoSpace, Failure::Sync] {
+            for sticky in [false, true] {
+                let seen = fail_each(scenario, failure, sticky);
+                for (after, violation) in &seen.violations {
+                    writeln!(
+                        out,
+                        "{}, {failure:?} after {after}, sticky {sticky}: {violation}",
+                        seen.scenario
+                    )?;
+                }
+                total += seen.points;
+                failed += seen.violations.len();
+            }
+        }
+    }
+    writeln!(out, "{total} failing calls in {SCENARIOS} scenarios, {failed} with a violation")?;
+    Ok(failed == 0)
 }

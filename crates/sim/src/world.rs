@@ -2,8 +2,12 @@
 
 mod act;
 mod crash;
+mod damage;
+mod exhaustive;
 mod look;
+mod nth;
 mod rot;
+mod script;
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -25,6 +29,10 @@ use crate::record::{Asked, Record};
 use crate::rng::Rng;
 use crate::trace::Trace;
 use crate::workload::Workload;
+
+pub use damage::{Damage, damage};
+pub use exhaustive::{Explored, Start, explore};
+pub use nth::{Points, SCENARIOS, fail_each};
 
 /// How a world is run.
 #[derive(Debug, Clone)]
@@ -135,6 +143,12 @@ pub fn run(seed: u64, config: &Config) -> Report {
     }
 }
 
+/// Turns a panic into a violation.
+fn guarded<T>(f: impl FnOnce() -> Check<T>) -> Check<T> {
+    let done = panic::catch_unwind(AssertUnwindSafe(f));
+    done.unwrap_or_else(|payload| violation!("panic: {}", message(&*payload)))
+}
+
 fn message(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("of no text")
@@ -195,6 +209,8 @@ struct World {
     happened: bool,
     /// Commands are being sent again that got no answer before the crash.
     retrying: bool,
+    /// Nothing happens that the script does not say.
+    scripted: bool,
     bug: Option<Bug>,
 }
 
@@ -244,6 +260,7 @@ impl World {
             tight: false,
             happened: false,
             retrying: false,
+            scripted: false,
             bug: config.bug,
         }
     }
@@ -347,6 +364,9 @@ impl World {
     /// Whether lack of room is to be expected.
     fn is_tight(&self) -> bool {
         let (capacity, used) = self.disk.with(|medium| (medium.capacity, medium.used()));
+        if self.disk.with(|medium| medium.full) {
+            return true;
+        }
         let reserve = self.options.disk_reserve.unwrap_or(0);
         // A snapshot's body asks for room piece by piece, and the log for files ahead of need.
         let wanted = SNAPSHOT_PIECE_BYTES + 3 * self.options.log_file_bytes;

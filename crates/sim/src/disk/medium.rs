@@ -40,9 +40,71 @@ pub(crate) struct Faults {
     pub(crate) fail_write_in: Option<u64>,
     /// The process dies in the change after so many others.
     pub(crate) die_in: Option<u64>,
+    /// One call in a row of many fails, or all from it on.
+    pub(crate) nth: Option<Nth>,
     /// How this disk lies, for worlds that must be caught out.
     pub(crate) lie: Option<Lie>,
 }
+
+/// How a call fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// Any call returns an error and does nothing.
+    Error,
+    /// A write stops half way.
+    ShortWrite,
+    /// A call that takes room finds none.
+    NoSpace,
+    /// The sync of a file or directory fails.
+    Sync,
+}
+
+/// A failure at a chosen call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Nth {
+    pub(crate) failure: Failure,
+    /// Calls that could fail so, and will not.
+    pub(crate) after: u64,
+    /// All later ones fail, too.
+    pub(crate) sticky: bool,
+    /// Calls that have failed.
+    pub(crate) hits: u64,
+}
+
+/// What a call does, as far as failures care.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Io {
+    /// It reads bytes, lengths or names.
+    Look,
+    /// It changes names, and takes no room.
+    Name,
+    /// It makes a file or makes one longer.
+    Grow,
+    /// It writes; true where the file becomes longer.
+    Write(bool),
+    Sync,
+}
+
+impl Failure {
+    fn concerns(self, io: Io) -> bool {
+        match self {
+            Self::Error => true,
+            Self::ShortWrite => matches!(io, Io::Write(_)),
+            Self::NoSpace => matches!(io, Io::Grow | Io::Write(true)),
+            Self::Sync => io == Io::Sync,
+        }
+    }
+
+    fn error(self) -> io::Error {
+        match self {
+            Self::NoSpace => io::ErrorKind::StorageFull.into(),
+            Self::Error | Self::ShortWrite | Self::Sync => io::Error::other(SIMULATED),
+        }
+    }
+}
+
+/// What every simulated failure of a chosen call says.
+pub(crate) const SIMULATED: &str = "simulated failure";
 
 impl Faults {
     /// Whether an accident is still to come.
@@ -85,8 +147,12 @@ pub(crate) struct Medium {
     pub(crate) dead: bool,
     /// A sync or a write of this life has failed.
     pub(crate) failed: Option<&'static str>,
+    /// A chosen call of this life has found no room.
+    pub(crate) full: bool,
     /// Changes since the beginning.
     pub(crate) changes: u64,
+    /// The disk as it was before each change, while somebody wants to know.
+    pub(super) moments: Option<Vec<Medium>>,
     pub(super) life: u64,
     pub(super) rng: Rng,
     pub(super) dirs: BTreeSet<String>,
@@ -106,7 +172,9 @@ impl Medium {
             capacity,
             dead: false,
             failed: None,
+            full: false,
             changes: 0,
+            moments: None,
             life: 0,
             rng,
             dirs: BTreeSet::new(),
@@ -141,13 +209,36 @@ impl Medium {
         self.life += 1;
         self.dead = false;
         self.failed = None;
+        self.full = false;
         self.faults = Faults { lie: self.faults.lie, ..Faults::default() };
         self.files.values_mut().for_each(|file| file.open = 0);
         self.drop_nameless();
     }
 
+    /// Fails if it is this call's turn.
+    pub(super) fn trip(&mut self, io: Io) -> io::Result<()> {
+        let Some(nth) = &mut self.faults.nth else { return Ok(()) };
+        if !nth.failure.concerns(io) || (nth.hits > 0 && !nth.sticky) {
+            return Ok(());
+        }
+        if nth.after > 0 {
+            nth.after -= 1;
+            return Ok(());
+        }
+        nth.hits += 1;
+        match nth.failure {
+            Failure::NoSpace => self.full = true,
+            Failure::Error | Failure::ShortWrite | Failure::Sync => self.failed = Some(SIMULATED),
+        }
+        Err(nth.failure.error())
+    }
+
     /// Notes a change, and dies in it if that is due.
     pub(super) fn step(&mut self, kind: &str, path: &str, numbers: &[u64]) -> io::Result<()> {
+        if self.moments.is_some() {
+            let now = self.copy();
+            self.moments.get_or_insert_default().push(now);
+        }
         self.changes += 1;
         self.trace.disk(kind, path, numbers);
         if count_down(&mut self.faults.die_in) {
@@ -198,6 +289,7 @@ impl Medium {
     }
 
     pub(super) fn read(&mut self, inode: u64, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        self.trip(Io::Look)?;
         let start = to_usize(position)?;
         let cache = &self.file(inode).cache;
         let start = start.min(cache.len());
@@ -227,6 +319,14 @@ impl Medium {
         if failed {
             self.failed = Some("write failed");
         }
+        let grows = end > self.file(inode).cache.len() as u64;
+        if let Err(error) = self.trip(Io::Write(grows)) {
+            if self.faults.nth.is_some_and(|nth| nth.failure == Failure::ShortWrite) {
+                let part = bytes[..bytes.len() / 2].into();
+                self.file(inode).change(FileOp::Write { at, bytes: part });
+            }
+            return Err(error);
+        }
         let mut len = bytes.len();
         if done.is_err() || failed {
             // The copy into the cache stops at a border of sectors, or was complete.
@@ -250,11 +350,12 @@ impl Medium {
 
     pub(super) fn sync(&mut self, inode: u64, path: &str) -> io::Result<()> {
         self.step("sync", path, &[])?;
-        if count_down(&mut self.faults.fail_sync_in) {
+        let tripped = self.trip(Io::Sync);
+        if tripped.is_err() || count_down(&mut self.faults.fail_sync_in) {
             self.failed = Some("sync failed");
             let mut rng = self.rng.fork();
             self.file(inode).drop_dirty_bytes(&mut rng);
-            return Err(io::Error::other("simulated sync failure"));
+            return tripped.and(Err(io::Error::other("simulated sync failure")));
         }
         let lie = self.faults.lie;
         let of_segment =

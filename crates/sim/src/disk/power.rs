@@ -30,7 +30,6 @@ impl Medium {
                     Hit::Mixed { sector } => leave(&op, &mut file.durable, sector, &mut rng),
                 }
             }
-            file.cache.clone_from(&file.durable);
         }
         // A journal keeps a prefix of the names' changes, other file systems any part of them.
         let journal = rng.index(self.pending.len() + 1);
@@ -46,6 +45,12 @@ impl Medium {
                 op.apply(&mut self.durable_names, &mut self.durable_dirs);
             }
         }
+        self.forget_cache();
+    }
+
+    /// From now on only what is on the medium is there.
+    pub(super) fn forget_cache(&mut self) {
+        self.files.values_mut().for_each(|file| file.cache.clone_from(&file.durable));
         let dirs = &self.durable_dirs;
         self.durable_names.retain(|path, _| {
             path.rsplit_once('/').is_none_or(|(parent, _)| dirs.contains(parent))

@@ -81,7 +81,7 @@ impl World {
     }
 
     /// A stop as an operator asks for it. False when the disk failed meanwhile.
-    fn stop_cleanly(&mut self) -> Check<bool> {
+    pub(super) fn stop_cleanly(&mut self) -> Check<bool> {
         self.trace.line(format_args!("clean stop"));
         let engine = self.engine();
         if let Err(error) = engine.seal() {
@@ -105,7 +105,7 @@ impl World {
     }
 
     /// The process is gone, and with it everything in memory. Returns what nobody got an answer to.
-    fn end_process(&mut self) -> Vec<Action> {
+    pub(super) fn end_process(&mut self) -> Vec<Action> {
         self.disk.with(|medium| medium.dead = true);
         self.slow.clear();
         self.renewals.clear();
@@ -123,7 +123,7 @@ impl World {
         self.apply_recovery_bug();
         for attempt in 0.. {
             let full = self.rng.one_in(2);
-            let die = attempt < RECOVERY_DEATHS_MAX && self.rng.one_in(3);
+            let die = !self.scripted && attempt < RECOVERY_DEATHS_MAX && self.rng.one_in(3);
             let after = self.rng.below(40);
             self.disk.with(|medium| medium.faults.die_in = die.then_some(after));
             let files = self.log_files();
@@ -158,7 +158,7 @@ impl World {
         self.settle_history()
     }
 
-    fn settle_history(&mut self) -> Check {
+    pub(super) fn settle_history(&mut self) -> Check {
         let engine = self.engine();
         if engine.recovered().cut_bytes > 0 {
             self.sometimes("torn tail cut");
