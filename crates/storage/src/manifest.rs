@@ -6,7 +6,7 @@ use headwater_core::ids::{Lsn, SHARD_COUNT, StreamId, Timestamp};
 
 use crate::codec::{self, Cursor};
 use crate::disk::Disk;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::location::Footed;
 use crate::log::file::FileNo;
 use crate::segment::{Segment, SegmentNo};
@@ -129,7 +129,8 @@ impl Manifest {
         file.write_at(&self.encode(), 0).map_err(failed)?;
         file.sync().map_err(failed)?;
         disk.rename(NEXT_PATH, PATH).map_err(failed)?;
-        disk.sync_dir("").map_err(failed)
+        // Renamed it is: whatever ails the sync, "no room, and nothing happened" is not it.
+        disk.sync_dir("").map_err(|source| Error { kind: Kind::Io, ..failed(source) })
     }
 
     /// Tells what it says, part by part.

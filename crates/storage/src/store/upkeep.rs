@@ -114,8 +114,12 @@ impl<T: Send> Store<T> {
         manifest.lsn = durable;
         manifest.newest_time = self.lane.newest_time();
         manifest.last_checkpoint = round.number();
-        self.adopt(&mut ledger, manifest)?;
-        round.keep();
+        let adopted = self.adopt(&mut ledger, manifest);
+        if adopted.as_ref().err().is_none_or(|error| error.kind != Kind::Full) {
+            // Unless it is certain that no manifest names it, the file stays.
+            round.keep();
+        }
+        adopted?;
         self.debt.cover(ledger.manifest.saved());
         checkpoint::remove_unnamed(&*self.disk, &ledger.manifest)
     }
