@@ -138,3 +138,19 @@ fn damage_in_an_old_file_leaves_the_others_readable() {
     let first = disk.list("log").unwrap()[0].clone();
     assert_eq!(first, "0000000001.log", "a damaged file is kept");
 }
+
+#[test]
+fn a_log_that_is_cut_within_its_first_frame_is_refused_and_not_removed() {
+    let good = MemDisk::new();
+    let (store, _) = open(&good, 1);
+    append(&store, &mut Model::default(), stream(1, 1), &[message(1, 500)]);
+    drop(store);
+    for len in [62, 100, 300, 600] {
+        let disk = good.copy();
+        disk.open("log/0000000001.log").unwrap().set_len(len).unwrap();
+        let before = disk.contents();
+        let error = open_with(&disk, 2, small()).err().unwrap();
+        assert_eq!((error.kind, error.at.offset), (Kind::Corrupt, Some(len)), "{error}");
+        assert!(before == disk.contents());
+    }
+}

@@ -20,6 +20,12 @@ pub(super) fn end(manifest: &Manifest, chain: &Chain, unused: &[Scanned]) -> Res
             let detail = format!("the frame at byte {at} does not continue the log");
             return Err(Error::corrupt(&file::path(scanned.no), at, detail));
         }
+        // No frame goes into a file before its length is durable.
+        let body = scanned.bytes.get(index_of(file::HEADER_BYTES)..).unwrap_or_default();
+        if scanned.len < header.size && body.iter().any(|byte| *byte != 0) {
+            let detail = "the file is shorter than it was made, and no footer explains it";
+            return Err(Error::corrupt(&file::path(scanned.no), scanned.len, detail));
+        }
     }
     if chain.last < manifest.lsn {
         let detail = format!(
