@@ -218,7 +218,7 @@ impl Args {
         writeln!(
             out,
             "{} bytes, {} flips, {} cuts: {} refused, {} with failing reads, {} torn, \
-             {} harmless; {} not seen by a scan; {} violations",
+             {} harmless, {} without their only log; {} not seen by a scan; {} violations",
             seen.bytes,
             seen.flips,
             seen.cuts,
@@ -226,6 +226,7 @@ impl Args {
             seen.unreadable,
             seen.torn,
             seen.harmless,
+            seen.unmade,
             seen.unseen,
             seen.violations.len()
         )?;

@@ -1,5 +1,7 @@
 //! Many worlds, each from its seed.
 
+mod sweeps;
+
 use headwater_sim::{Bug, Config, run};
 
 #[test]
