@@ -6,6 +6,7 @@
 mod backup;
 mod blobs;
 mod compact;
+mod corpora;
 mod crash;
 mod crash_disk;
 mod damage;
