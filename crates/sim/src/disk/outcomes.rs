@@ -38,7 +38,7 @@ impl Medium {
     fn outcome(&self, mut choice: u64, files: &[(u64, Ways)]) -> Self {
         let mut left = self.copy();
         for op in std::mem::take(&mut left.pending) {
-            if choice % 2 == 0 {
+            if choice.is_multiple_of(2) {
                 NameOp::apply(&op, &mut left.durable_names, &mut left.durable_dirs);
             }
             choice /= 2;
