@@ -83,7 +83,7 @@ pub struct Report {
 }
 
 /// Rare things that enough worlds must reach; a run that never meets them proves little.
-pub const SOMETIMES: [&str; 38] = [
+pub const SOMETIMES: [&str; 39] = [
     "answered after several in one frame",
     "batch appended",
     "bucket deleted",
@@ -107,6 +107,7 @@ pub const SOMETIMES: [&str; 38] = [
     "segment replaced",
     "segment written",
     "power cut",
+    "producer fenced",
     "purged in the background",
     "read across other work",
     "replayed state compared",

@@ -348,6 +348,7 @@ impl World {
             (Answer::Appended { repeated: true, .. }, _) if self.retrying => {
                 "duplicate after a crash"
             }
+            (Answer::Refused("PRODUCER_FENCED"), _) => "producer fenced",
             (_, Some(Change::Published { name, .. })) => {
                 let replaced = self.history.live.streams[name].snapshot.is_some();
                 if replaced { "snapshot replaced" } else { "snapshot visible" }
