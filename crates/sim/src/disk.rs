@@ -72,7 +72,8 @@ impl FaultDisk {
     }
 
     /// Every disk that a power cut may leave: now, or before any change since
-    /// [`FaultDisk::note_moments`], each under a number of its own. True when there were too many to try all.
+    /// [`FaultDisk::note_moments`], each under a number of its own. True when there were too many
+    /// to try all.
     pub(crate) fn outcomes(&self) -> (BTreeMap<u64, Self>, bool) {
         let mut medium = self.medium.lock();
         let mut moments = medium.moments.take().unwrap_or_default();

@@ -83,12 +83,13 @@ pub struct Report {
 }
 
 /// Rare things that enough worlds must reach; a run that never meets them proves little.
-pub const SOMETIMES: [&str; 39] = [
+pub const SOMETIMES: [&str; 42] = [
     "answered after several in one frame",
     "batch appended",
     "bucket deleted",
     "checkpoint finished with changes in flight",
     "clean stop",
+    "cold read",
     "died in a call",
     "died in recovery",
     "disk full",
@@ -104,8 +105,6 @@ pub const SOMETIMES: [&str; 39] = [
     "live reader kept a stream",
     "live reader woken",
     "log file reclaimed",
-    "segment replaced",
-    "segment written",
     "power cut",
     "producer fenced",
     "purged in the background",
@@ -115,11 +114,15 @@ pub const SOMETIMES: [&str; 39] = [
     "rot harmless",
     "rot noticed in a read",
     "rot noticed at the start",
+    "segment replaced",
+    "segment written",
+    "segments merged",
     "snapshot repeated",
     "snapshot replaced",
     "snapshot visible",
     "sync failed",
     "torn tail cut",
+    "under a reader's feet",
     "unknown outcome: happened",
     "unknown outcome: lost",
     "write failed",
@@ -482,11 +485,20 @@ impl World {
 
     fn note_segments(&mut self, before: &[(String, u64)]) {
         let now = self.segments();
-        if now.iter().any(|(path, _)| !before.iter().any(|(old, _)| old == path)) {
+        let lacks = |files: &[(String, u64)], path: &str| !files.iter().any(|it| it.0 == path);
+        let written = now.iter().any(|(path, _)| lacks(before, path));
+        let replaced = before.iter().filter(|(path, _)| lacks(&now, path)).count();
+        if written {
             self.sometimes("segment written");
         }
-        if before.iter().any(|(path, _)| !now.iter().any(|(kept, _)| kept == path)) {
+        if replaced > 1 {
+            self.sometimes("segments merged");
+        }
+        if replaced > 0 {
             self.sometimes("segment replaced");
+            if !self.slow.is_empty() {
+                self.sometimes("under a reader's feet");
+            }
             if self.bug == Some(Bug::SegmentReclaimed)
                 && let [(path, _), ..] = &now[..]
             {

@@ -94,6 +94,10 @@ impl World {
         };
         self.trace.line(format_args!("read {} {from}..{to}", name.key()));
         let engine = self.engine();
+        let [start, end] = [from, to].map(|record| Offset(stream.start_of(record)));
+        if !engine.range(&facts, start, end).is_hot() {
+            self.sometimes("cold read");
+        }
         let read = oracle::check_range(&engine, &facts, &stream, from, to);
         if self.has_died() {
             return Ok(());
