@@ -154,6 +154,10 @@ pub(crate) struct Settings {
     #[arg(long, env = "HEADWATER_DISK_RESERVE", value_name = "SIZE", help_heading = STORAGE)]
     disk_reserve: Option<Size>,
 
+    /// Refuse to start where there are no data yet: a disk that is not mounted looks like that.
+    #[arg(long, env = "HEADWATER_MUST_EXIST", help_heading = STORAGE)]
+    must_exist: bool,
+
     /// A checkpoint is due when a restart would replay this much of the log.
     #[arg(
         long, env = "HEADWATER_REPLAY_MAX", value_name = "SIZE",
@@ -190,6 +194,7 @@ impl Settings {
             connections_max: self.max_connections,
             log_file_bytes: self.log_file_size.0,
             disk_reserve: self.disk_reserve.map(|size| size.0),
+            must_exist: self.must_exist,
             replay_bytes_max: self.replay_max.0,
         }
     }
@@ -246,6 +251,7 @@ mod tests {
             connections_max: 14,
             log_file_bytes: 15,
             disk_reserve: Some(16),
+            must_exist: true,
             replay_bytes_max: 17,
         };
         let flags = "--listen [::1]:7 --data-dir d --public-url https://x --bucket demo \
@@ -253,7 +259,7 @@ mod tests {
             --slow-reader-timeout 4s --response-max-duration 5s --header-timeout 6s \
             --body-timeout 7s --drain-timeout 8s --max-append-size 9 --max-snapshot-size 10 \
             --max-header-size 11 --read-page-size 12 --max-body-memory 13 --max-connections 14 \
-            --log-file-size 15 --disk-reserve 16 --replay-max 17";
+            --log-file-size 15 --disk-reserve 16 --must-exist --replay-max 17";
         let flags: Vec<&str> = flags.split_whitespace().collect();
         assert_eq!(config(&flags), expected);
     }

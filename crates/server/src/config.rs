@@ -54,6 +54,8 @@ pub struct Config {
     /// Free disk bytes that creates, appends, snapshots and attributes leave alone: 507. `None` is
     /// the smaller of 256 MiB and 5 % of the disk.
     pub disk_reserve: Option<u64>,
+    /// Refuses to start where there are no data yet.
+    pub must_exist: bool,
     /// A checkpoint is due when a restart would replay this many bytes of log.
     pub replay_bytes_max: u64,
 }
@@ -81,6 +83,7 @@ impl Default for Config {
             connections_max: 16_384,
             log_file_bytes: 64 * MIB,
             disk_reserve: None,
+            must_exist: false,
             replay_bytes_max: 256 * MIB,
         }
     }

@@ -114,7 +114,12 @@ pub(crate) fn run_until(
 }
 
 fn open(config: &Config, clock: Box<dyn Clock>) -> Result<Arc<Engine>, RunError> {
-    let disk = OsDisk::open(&config.data_dir).map_err(|error| RunError::Open(OpenError(error)))?;
+    let disk = if config.must_exist {
+        OsDisk::open_existing(&config.data_dir)
+    } else {
+        OsDisk::open(&config.data_dir)
+    };
+    let disk = disk.map_err(|error| RunError::Open(OpenError(error)))?;
     let seams =
         Seams { disk: Arc::new(disk), clock, log_id: random::id(), directory_id: random::id() };
     let options = Options {

@@ -19,6 +19,29 @@ fn a_data_directory_in_use_is_told() {
 }
 
 #[test]
+fn where_data_must_exist_none_are_made() {
+    let server = Headwater::start();
+    let mut config = Config { must_exist: true, ..server.config() };
+    // A mount point without its disk: an empty directory, or none.
+    let made = config.data_dir.with_extension("unmounted");
+    for there in [false, true] {
+        config.data_dir.clone_from(&made);
+        if there {
+            std::fs::create_dir(&made).unwrap();
+        }
+        let error = refused(config.clone());
+        assert!(matches!(error, RunError::Open(_)), "{error}");
+        assert_eq!((error.exit_code(), made.exists()), (2, there));
+    }
+    assert_eq!(std::fs::read_dir(&made).unwrap().count(), 0);
+    std::fs::remove_dir(&made).unwrap();
+    // Where they are, they are found: it is only in use.
+    let error = refused(Config { must_exist: true, ..server.config() });
+    let why = std::error::Error::source(&error).expect("a reason").to_string();
+    assert!(why.contains("another process"), "{why}");
+}
+
+#[test]
 fn an_address_in_use_is_told() {
     let (server, spare) = (Headwater::start(), Headwater::start());
     let mut config = spare.config();

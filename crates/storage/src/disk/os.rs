@@ -12,6 +12,7 @@ use rustix::io::{ReadWriteFlags, preadv2};
 
 use super::{Disk, DiskFile};
 use crate::error::{Error, Kind, Place, Result};
+use crate::manifest;
 
 /// A directory on a local file system. Holding one holds the exclusive lock on it.
 pub struct OsDisk {
@@ -66,6 +67,19 @@ impl OsDisk {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(disk),
             Err(source) => Err(Error::io(&disk.root.display().to_string(), "opening", source)),
         }
+    }
+
+    /// As [`OsDisk::open`], of a directory that has been opened before.
+    ///
+    /// # Errors
+    /// [`Kind::Format`] when it has not, or is not there: where a disk is missing, its mount point
+    /// looks like a directory that is new.
+    pub fn open_existing(dir: impl AsRef<Path>) -> Result<Self> {
+        if dir.as_ref().join(manifest::PATH).is_file() {
+            return Self::open(dir);
+        }
+        let path = dir.as_ref().display().to_string();
+        Err(Error::format(&path, "there is no data directory here, and one must exist"))
     }
 
     /// Looks at `dir` without changing anything in it, while another process may.
