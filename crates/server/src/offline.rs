@@ -9,7 +9,7 @@ mod export;
 use std::path::Path;
 
 use headwater_core::ids::StreamId;
-use headwater_storage::{Backup, Disk, OsDisk, Place};
+use headwater_storage::{Backup, Disk, OsDisk};
 pub use headwater_storage::{Copied, Error, Fact, Finding, Kind, Part, Scanned, Value, Verdict};
 
 pub use backup::{Saved, backup, restore};
@@ -84,6 +84,5 @@ fn scan(disk: &dyn Disk, mut catalog: Catalog<'_>) -> Result<Report, Error> {
 }
 
 fn refused(path: &Path, detail: &str) -> Error {
-    let at = Place { path: path.display().to_string(), offset: None };
-    Error { kind: Kind::Format, at, detail: detail.to_owned(), source: None }
+    Error::format(&path.display().to_string(), detail)
 }

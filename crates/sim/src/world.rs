@@ -117,12 +117,12 @@ pub const SOMETIMES: [&str; 42] = [
     "segment replaced",
     "segment written",
     "segments merged",
+    "segments replaced under a reader",
     "snapshot repeated",
     "snapshot replaced",
     "snapshot visible",
     "sync failed",
     "torn tail cut",
-    "under a reader's feet",
     "unknown outcome: happened",
     "unknown outcome: lost",
     "write failed",
@@ -497,7 +497,7 @@ impl World {
         if replaced > 0 {
             self.sometimes("segment replaced");
             if !self.slow.is_empty() {
-                self.sometimes("under a reader's feet");
+                self.sometimes("segments replaced under a reader");
             }
             if self.bug == Some(Bug::SegmentReclaimed)
                 && let [(path, _), ..] = &now[..]

@@ -54,7 +54,7 @@ impl Error {
     }
 
     /// `path` was written by a version of the format that this program does not know.
-    pub(crate) fn format(path: &str, detail: impl Into<String>) -> Self {
+    pub fn format(path: &str, detail: impl Into<String>) -> Self {
         Self::at(Kind::Format, path, None, detail)
     }
 
@@ -74,7 +74,7 @@ impl Error {
     }
 
     /// A failed disk call on `path`, made while doing `what`.
-    pub(crate) fn io(path: &str, what: &str, source: io::Error) -> Self {
+    pub fn io(path: &str, what: &str, source: io::Error) -> Self {
         let kind = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Kind::Full,
             _ => Kind::Io,

@@ -62,6 +62,23 @@ impl App {
         Ok(Page { from, to: (extent.end, extent.record_end) })
     }
 
+    /// The tag of a read from `start` to `end`, which may both lie beyond the tail.
+    pub(super) fn read_tag(
+        &self,
+        facts: &Facts,
+        [start, end]: [Offset; 2],
+        representation: Representation,
+    ) -> ETag {
+        ETag::of_read(&ReadIdentity {
+            salt: self.engine.salt(),
+            stream: facts.id,
+            start,
+            end,
+            closed: facts.closed && end >= facts.tail,
+            representation,
+        })
+    }
+
     /// The answer to a catch-up read, or 304 when the client has it already.
     pub(super) async fn page_reply(
         self: &Arc<Self>,
@@ -69,18 +86,9 @@ impl App {
         facts: &Facts,
         page: Page,
     ) -> Result<Reply, Failure> {
-        let fields = Fields::of(&head.headers);
-        let representation =
-            if facts.is_json() { fields.representation() } else { Representation::Array };
-        let etag = ETag::of_read(&ReadIdentity {
-            salt: self.engine.salt(),
-            stream: facts.id,
-            start: page.from.0,
-            end: page.to.0,
-            closed: facts.closed && page.to.0 == facts.tail,
-            representation,
-        });
-        let mut reply = if fields.if_none_match(&etag) {
+        let representation = representation(head, facts);
+        let etag = self.read_tag(facts, [page.from.0, page.to.0], representation);
+        let mut reply = if Fields::of(&head.headers).if_none_match(&etag) {
             respond::status(StatusCode::NOT_MODIFIED)
         } else {
             let form = Form::new(facts.is_json(), representation, page);
@@ -101,6 +109,11 @@ impl App {
         self.engine.renew(facts).wait().await?;
         Ok(reply)
     }
+}
+
+/// The form that a client asked for; streams that are not JSON have only one.
+pub(super) fn representation(head: &Parts, facts: &Facts) -> Representation {
+    if facts.is_json() { Fields::of(&head.headers).representation() } else { Representation::Array }
 }
 
 /// What the head of an answer says of a page.

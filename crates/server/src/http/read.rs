@@ -7,14 +7,13 @@ use headwater_core::ids::Offset;
 use headwater_core::refusal::Refusal;
 use headwater_core::stream::read::{Beyond, Facts, Start};
 use headwater_core::wire::accept::Representation;
-use headwater_core::wire::etag::{ETag, ReadIdentity};
 use headwater_core::wire::headers::{self as h, Fields};
 use headwater_core::wire::query::{Live, ReadQuery};
 use http::request::Parts;
 use http::{StatusCode, header};
 
 use super::body::Body;
-use super::page::{Page, lifetime_headers, page_headers, stream_headers};
+use super::page::{Page, lifetime_headers, page_headers, representation, stream_headers};
 use super::respond::{self, Answer, Failure, Reply};
 use super::{App, Place, long_poll, sse};
 
@@ -65,11 +64,7 @@ async fn catch_up(
 /// The empty answer at the tail: it is about a moment, so it has no tag and nobody may keep it.
 fn nothing_new(head: &Parts, facts: &Facts) -> Reply {
     let tail = (facts.tail, facts.next);
-    let representation = if facts.is_json() {
-        Fields::of(&head.headers).representation()
-    } else {
-        Representation::Array
-    };
+    let representation = representation(head, facts);
     let body = match representation {
         Representation::Array if facts.is_json() => Bytes::from_static(b"[]"),
         _ => Bytes::new(),
@@ -82,23 +77,13 @@ fn nothing_new(head: &Parts, facts: &Facts) -> Reply {
 /// The empty answer beyond the tail. It has a tag as every answer about a place has (base protocol
 /// §5), until the stream grows past that place.
 fn nothing_yet(app: &App, head: &Parts, facts: &Facts, beyond: &Beyond) -> Reply {
-    let fields = Fields::of(&head.headers);
-    let representation =
-        if facts.is_json() { fields.representation() } else { Representation::Array };
     let at = match beyond {
         Beyond::Offset(offset) => *offset,
         Beyond::Never(_) => Offset(u64::MAX),
     };
-    let etag = ETag::of_read(&ReadIdentity {
-        salt: app.engine.salt(),
-        stream: facts.id,
-        start: at,
-        end: at,
-        closed: facts.closed,
-        representation,
-    });
+    let etag = app.read_tag(facts, [at, at], representation(head, facts));
     let mut reply = nothing_new(head, facts);
-    if fields.if_none_match(&etag) {
+    if Fields::of(&head.headers).if_none_match(&etag) {
         *reply.status_mut() = StatusCode::NOT_MODIFIED;
         *reply.body_mut() = Body::empty();
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use headwater_core::ids::BlobId;
-use headwater_storage::{Capture, Copied, Disk, Error, Kind, OsDisk, Verdict};
+use headwater_storage::{Capture, Copied, Disk, Error, OsDisk, Verdict};
 
 use super::{Report, catalog::Catalog, refused, scan};
 use crate::{descriptors, random};
@@ -83,12 +83,7 @@ pub fn restore(from: &Path, to: &Path) -> Result<Copied, Error> {
 
 /// Nothing is ever written into the directory that is read.
 pub(super) fn outside(from: &Path, to: &Path) -> Result<(), Error> {
-    let failed = |source| Error {
-        kind: Kind::Io,
-        at: headwater_storage::Place { path: from.display().to_string(), offset: None },
-        detail: "opening".to_owned(),
-        source: Some(source),
-    };
+    let failed = |source| Error::io(&from.display().to_string(), "opening", source);
     let from = from.canonicalize().map_err(failed)?;
     let absolute = std::path::absolute(to).map_err(failed)?;
     // What does not exist yet has a parent that does.

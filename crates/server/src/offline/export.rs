@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use headwater_core::ids::{Lineage, StreamId};
-use headwater_storage::{Disk, DiskFile, Error, Kind, OsDisk, Piece, Place};
+use headwater_storage::{Disk, DiskFile, Error, OsDisk, Piece};
 use serde_json::{Value, json};
 
 use super::backup::outside;
@@ -254,12 +254,7 @@ fn raw_path(id: StreamId) -> String {
 }
 
 fn failed(path: &str, source: io::Error) -> Error {
-    let kind = match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Kind::Full,
-        _ => Kind::Io,
-    };
-    let at = Place { path: path.to_owned(), offset: None };
-    Error { kind, at, detail: "writing an export".to_owned(), source: Some(source) }
+    Error::io(path, "writing an export", source)
 }
 
 #[cfg(test)]

@@ -10,22 +10,21 @@ use crate::disk::{Disk, DiskFile};
 #[derive(Default)]
 pub struct View(BTreeMap<String, Arc<dyn DiskFile>>);
 
-/// The first `held` bytes of a file, and zeroes up to `len`.
-struct Prefix {
-    file: Arc<dyn DiskFile>,
-    held: u64,
-    len: u64,
+/// One of them.
+enum Held {
+    /// The first `held` bytes of a file, and zeroes up to `len`.
+    Prefix { file: Arc<dyn DiskFile>, held: u64, len: u64 },
+    /// What is in memory.
+    Bytes(Vec<u8>),
 }
-
-struct Memory(Vec<u8>);
 
 impl View {
     pub(super) fn add_bytes(&mut self, path: &str, bytes: Vec<u8>) {
-        self.0.insert(path.to_owned(), Arc::new(Memory(bytes)));
+        self.0.insert(path.to_owned(), Arc::new(Held::Bytes(bytes)));
     }
 
     pub(super) fn add_prefix(&mut self, path: &str, file: Arc<dyn DiskFile>, held: u64, len: u64) {
-        self.0.insert(path.to_owned(), Arc::new(Prefix { file, held, len }));
+        self.0.insert(path.to_owned(), Arc::new(Held::Prefix { file, held, len }));
     }
 }
 
@@ -72,18 +71,41 @@ impl Disk for View {
     }
 }
 
-impl DiskFile for Prefix {
+impl DiskFile for Held {
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
-        let within = |end: u64| {
-            usize::try_from(end.saturating_sub(position)).unwrap_or(usize::MAX).min(buf.len())
-        };
-        let (held, len) = (within(self.held), within(self.len));
-        let read = self.file.read_at(&mut buf[..held], position)?;
-        if read < held {
-            return Ok(read);
+        match self {
+            Self::Prefix { file, held, len } => {
+                let within = |end: u64| {
+                    let rest = usize::try_from(end.saturating_sub(position));
+                    rest.unwrap_or(usize::MAX).min(buf.len())
+                };
+                let (held, len) = (within(*held), within(*len));
+                let read = file.read_at(&mut buf[..held], position)?;
+                if read < held {
+                    return Ok(read);
+                }
+                buf[held..len].fill(0);
+                Ok(len)
+            }
+            Self::Bytes(bytes) => {
+                let rest = usize::try_from(position).ok().and_then(|at| bytes.get(at..));
+                let rest = rest.unwrap_or_default();
+                let len = rest.len().min(buf.len());
+                buf[..len].copy_from_slice(&rest[..len]);
+                Ok(len)
+            }
         }
-        buf[held..len].fill(0);
-        Ok(len)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        match self {
+            Self::Prefix { file, held, len } => {
+                // A file that was cut short must look like it.
+                let real = file.len()?;
+                Ok(if real < *held { real } else { *len })
+            }
+            Self::Bytes(bytes) => Ok(bytes.len() as u64),
+        }
     }
 
     fn write_at(&self, _bytes: &[u8], _position: u64) -> io::Result<()> {
@@ -96,42 +118,6 @@ impl DiskFile for Prefix {
 
     fn set_len(&self, _len: u64) -> io::Result<()> {
         read_only()
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        // A file that was cut short must look like it.
-        let real = self.file.len()?;
-        Ok(if real < self.held { real } else { self.len })
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        read_only()
-    }
-}
-
-impl DiskFile for Memory {
-    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
-        let rest = usize::try_from(position).ok().and_then(|at| self.0.get(at..));
-        let rest = rest.unwrap_or_default();
-        let len = rest.len().min(buf.len());
-        buf[..len].copy_from_slice(&rest[..len]);
-        Ok(len)
-    }
-
-    fn write_at(&self, _bytes: &[u8], _position: u64) -> io::Result<()> {
-        read_only()
-    }
-
-    fn allocate(&self, _len: u64) -> io::Result<()> {
-        read_only()
-    }
-
-    fn set_len(&self, _len: u64) -> io::Result<()> {
-        read_only()
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.0.len() as u64)
     }
 
     fn sync(&self) -> io::Result<()> {
