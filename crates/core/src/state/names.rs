@@ -1,7 +1,10 @@
 //! Names that several shards know. A stream's name lies in its own shard and in the listing of its
 //! bucket: a live server keeps one copy for both, but what is read back comes in pieces.
 
-use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
+
+use hashbrown::HashTable;
+use hashbrown::hash_table;
 
 use super::State;
 use crate::entry::Entry;
@@ -10,14 +13,20 @@ use crate::ids::StreamName;
 /// The names that a recovery has met. Whatever is shared with them keeps the memory of the first
 /// one that was equal.
 #[derive(Debug, Default)]
-pub struct Names(HashSet<StreamName>);
+pub struct Names {
+    /// Each with its hash, since a million names are not hashed again whenever the table grows.
+    known: HashTable<(u64, StreamName)>,
+    secret: RandomState,
+}
 
 impl Names {
     fn share(&mut self, name: &mut StreamName) {
-        if let Some(known) = self.0.get(name) {
-            name.clone_from(known);
-        } else {
-            self.0.insert(name.clone());
+        let hash = self.secret.hash_one(&*name);
+        match self.known.entry(hash, |(_, known)| known == name, |(hash, _)| *hash) {
+            hash_table::Entry::Occupied(known) => name.clone_from(&known.get().1),
+            hash_table::Entry::Vacant(place) => {
+                place.insert((hash, name.clone()));
+            }
         }
     }
 }

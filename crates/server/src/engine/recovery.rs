@@ -1,19 +1,17 @@
 //! Opening a data directory: restore every shard's image, apply the log above it with the same
 //! function that an append uses, then publish.
 
+mod replay;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use bytes::Bytes;
-use headwater_core::entry::Entry;
-use headwater_core::ids::{BlobId, Lsn, ShardNo};
-use headwater_core::state::{Names, State};
-use headwater_storage::{DataHead, Error, Options, Start, Store, Visitor};
+use headwater_core::ids::BlobId;
+use headwater_storage::{Error, Options, Start, Store};
 use parking_lot::Mutex;
 
-use super::shard::Shard;
 use super::tide::Tide;
 use super::{Backlog, Engine, Seams};
 use crate::clock::NodeClock;
@@ -34,55 +32,19 @@ impl std::error::Error for OpenError {
     }
 }
 
-struct Replay {
-    shards: Vec<Shard>,
-    names: Names,
-}
-
-impl Visitor for Replay {
-    fn image(&mut self, no: ShardNo, lsn: Lsn, image: &[u8]) -> Result<(), String> {
-        let shard = &mut self.shards[no.index()];
-        shard.state = State::from_image(image).map_err(|damaged| damaged.what.to_owned())?;
-        shard.state.share_names(&mut self.names);
-        shard.applied = lsn;
-        shard.checkpointed = lsn;
-        Ok(())
-    }
-
-    fn entry(
-        &mut self,
-        lsn: Lsn,
-        no: ShardNo,
-        meta: &Bytes,
-        _data: Option<&DataHead>,
-    ) -> Result<(), String> {
-        let mut entry = Entry::decode(meta).map_err(|damaged| damaged.what.to_owned())?;
-        entry.share_names(&mut self.names);
-        if entry.shard() != no {
-            return Err("an entry of another shard".to_owned());
-        }
-        let shard = &mut self.shards[no.index()];
-        shard.state.apply(&entry);
-        shard.state.mark(&entry, lsn);
-        shard.applied = lsn;
-        Ok(())
-    }
-}
-
 pub(super) fn open(seams: Seams, options: Options) -> Result<Arc<Engine>, OpenError> {
     let clock = NodeClock::new(seams.clock);
     let replay_bytes_max = options.replay_bytes_max;
     let start =
         Start { log_id: seams.log_id, directory_id: seams.directory_id, now: clock.now().node };
-    let mut replay =
-        Replay { shards: ShardNo::all().map(Shard::new).collect(), names: Names::default() };
-    let store = Store::open(seams.disk, options, start, &mut replay).map_err(OpenError)?;
-    drop(replay.names);
+    let (store, shards) =
+        replay::replay(|visitor| Store::open(seams.disk, options, start, visitor));
+    let store = store.map_err(OpenError)?;
     clock.catch_up(store.newest_time());
     let engine = Engine {
         tide: Tide::new(store.durable()),
         store: Arc::new(store),
-        shards: replay.shards.into_iter().map(Mutex::new).collect(),
+        shards: shards.into_iter().map(Mutex::new).collect(),
         clock,
         blob_uses: Mutex::new(HashMap::new()),
         backlog: Mutex::new(Backlog::default()),

@@ -18,7 +18,7 @@ mod repair;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use headwater_core::ids::{Lsn, SHARD_COUNT, Timestamp};
 
 use super::debt::Debt;
@@ -70,6 +70,8 @@ pub(crate) struct Recover<'a> {
     pub(crate) location: &'a Location,
     pub(crate) debt: &'a Debt,
     pub(crate) visitor: &'a mut dyn Visitor,
+    /// Memory for the next file.
+    pub(crate) spare: Option<BytesMut>,
 }
 
 /// A file that is read.
@@ -129,13 +131,15 @@ impl Recover<'_> {
         Ok((named.map(|(no, _)| *no).chain(newer).collect(), first))
     }
 
-    fn load(&self, no: FileNo) -> Result<Scanned> {
+    fn load(&mut self, no: FileNo) -> Result<Scanned> {
         let path = file::path(no);
         let failed = |source| Error::io(&path, "reading a log file", source);
         let handle = self.disk.open(&path).map_err(failed)?;
         let len = handle.len().map_err(failed)?;
         let too_large = |_| Error::corrupt(&path, 0, "the log file is too large");
-        let mut bytes = vec![0; u32::try_from(len).map_err(too_large)? as usize];
+        // Files are large, and memory that the system has yet to give is slow.
+        let mut bytes = self.spare.take().unwrap_or_default();
+        bytes.resize(u32::try_from(len).map_err(too_large)? as usize, 0);
         let read = handle.read_at(&mut bytes, 0).map_err(failed)?;
         bytes.truncate(read);
         let header = file::Header::parse(no, &bytes)?;
@@ -149,7 +153,7 @@ impl Recover<'_> {
             // It is written again from the frames.
             trailer = None;
         }
-        Ok(Scanned { no, handle, len, bytes: Bytes::from(bytes), header: ours, trailer })
+        Ok(Scanned { no, handle, len, bytes: bytes.freeze(), header: ours, trailer })
     }
 
     /// Follows the log through one file. Returns whether the file holds a frame.
@@ -170,7 +174,7 @@ impl Recover<'_> {
         check::trailer(scanned, &ended)?;
         self.index(scanned, &ended, &frames.placed)?;
         if let Some(before) = chain.files.last_mut() {
-            before.let_go();
+            self.spare = before.let_go();
         }
         chain.files.push(ended);
         Ok(true)

@@ -59,6 +59,7 @@ impl<T: Send> Store<T> {
             location: location_ref,
             debt: &debt,
             visitor,
+            spare: None,
         };
         let recovered = recover.run(start.now)?;
         location.cool(None);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use headwater_core::ids::{Lsn, SHARD_COUNT, Timestamp};
 
 use super::{Scanned, index_of};
@@ -98,10 +98,11 @@ impl Ended {
         (self.file.no, self.summary.frames_end)
     }
 
-    /// Only the newest file's bytes are needed once it was read.
-    pub(super) fn let_go(&mut self) {
-        self.bytes = Bytes::new();
+    /// Only the newest file's bytes are needed once it was read. Returns their memory, unless a part
+    /// of them is still in use.
+    pub(super) fn let_go(&mut self) -> Option<BytesMut> {
         self.last_frame.1 = Bytes::new();
+        std::mem::take(&mut self.bytes).try_into_mut().ok()
     }
 }
 
