@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use headwater_core::ids::Lsn;
 use headwater_storage::{Error, Kind};
 
 use super::Engine;
@@ -15,6 +16,11 @@ const LANE_PATIENCE: Duration = Duration::from_millis(200);
 
 /// How long the keeper rests when there was nothing to do.
 const KEEPER_REST: Duration = Duration::from_millis(50);
+
+/// While clients write, the keeper rests after a step for as long as the step took, so that they have
+/// most of the processor and of the disk. Steps shorter than the first are nothing, and no rest is
+/// longer than the second.
+const KEEPER_PACE: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 
 /// The operating system's numbers for "no descriptor left", in the process and in the system.
 const NO_DESCRIPTORS: [i32; 2] = [24, 23];
@@ -44,8 +50,9 @@ impl Threads {
             Ok(())
         })?;
         let keeper = spawn("keeper", engine, &stop, on_failure, |engine| {
+            let (began, durable) = (Instant::now(), engine.store.durable());
             match engine.maintain() {
-                Ok(true) => {}
+                Ok(true) => pace(engine, began.elapsed(), durable),
                 Ok(false) => thread::park_timeout(KEEPER_REST),
                 // A checkpoint or a file ahead of need can wait.
                 Err(error) if error.kind == Kind::Full || lacks_descriptors(&error) => {
@@ -78,6 +85,15 @@ impl Engine {
         let done = self.store.seal(self.now().node)?;
         self.publish(done);
         Ok(())
+    }
+}
+
+/// Rests after a step of background work, if it took something from clients and is not behind.
+fn pace(engine: &Engine, took: Duration, durable_before: Lsn) {
+    let [shortest, longest] = KEEPER_PACE;
+    let in_the_way = took >= shortest && engine.store.durable() > durable_before;
+    if in_the_way && !engine.store.is_behind() {
+        thread::park_timeout(took.min(longest));
     }
 }
 

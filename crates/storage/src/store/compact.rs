@@ -23,6 +23,8 @@ use crate::segment::{Compaction, LEVEL_LAST, Plan, Progress, Runs, Segment, Segm
 
 /// Log files in one batch, at most: small ones of short lives may be many.
 const BATCH_FILES_MAX: usize = 64;
+/// When log files that could be compacted make so many batches, compaction is behind.
+const BEHIND_BATCHES: u64 = 4;
 /// Segments of one level, counted by the log files that they stand for, are merged when there are
 /// so many.
 const MERGE_FAN: usize = 8;
@@ -110,6 +112,13 @@ impl<T: Send> Store<T> {
                 self.start_round(&mut ledger, plan)
             }
         }
+    }
+
+    /// Whether much waits to be compacted, so that whoever drives compaction should not rest.
+    pub fn is_behind(&self) -> bool {
+        let ready = self.ready_logs(&self.upkeep.lock());
+        let bytes: u64 = ready.iter().map(|(_, len)| len).sum();
+        bytes > BEHIND_BATCHES.saturating_mul(self.options.compact_bytes)
     }
 
     /// Whether the last survey found waste in log files that only a checkpoint can free.

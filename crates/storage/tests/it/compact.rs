@@ -203,6 +203,21 @@ fn log_files_go_once_segments_stand_for_them() {
 }
 
 #[test]
+fn compaction_is_behind_while_several_batches_wait() {
+    let (store, _) = open_with(&MemDisk::new(), 1, tiny()).unwrap();
+    let mut world = World::default();
+    fill(&store, &mut world, 16, 10, 60);
+    assert!(!store.is_behind(), "nothing is below a checkpoint yet");
+    save(&store);
+    assert!(!store.is_behind(), "a batch or two is no backlog");
+    fill(&store, &mut world, 16, 60, 60);
+    save(&store);
+    assert!(store.is_behind());
+    world.compact(&store);
+    assert!(!store.is_behind());
+}
+
+#[test]
 fn short_runs_are_merged_and_long_ones_are_left_alone() {
     let disk = MemDisk::new();
     let (store, _) = open_with(&disk, 1, tiny()).unwrap();
