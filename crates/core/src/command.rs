@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::access::{Key, KeyId};
 use crate::content::{ContentType, Mode};
 use crate::entry::Entry;
 use crate::ids::{BlobId, BucketId, Lsn, Offset, Record, ShardNo, StreamId, StreamName, Timestamp};
@@ -40,6 +41,10 @@ pub enum Command {
     Expire(StreamName),
     /// Ends a soft-deleted stream that lost its last fork.
     Purge(StreamId),
+    /// `POST /-/keys`.
+    CreateKey(Box<Key>),
+    /// `DELETE /-/keys/{id}`.
+    RevokeKey(KeyId),
 }
 
 /// What an accepted command leads to.
@@ -234,6 +239,7 @@ impl Command {
             Self::Retain(retain) => retain.name.shard(),
             Self::SetAttributes(set) => set.name.shard(),
             Self::Renew(id) | Self::Purge(id) => id.shard(),
+            Self::CreateKey(_) | Self::RevokeKey(_) => KeyId::shard(),
         }
     }
 
@@ -246,7 +252,12 @@ impl Command {
             Self::Publish(publish) => Some(&publish.name),
             Self::Retain(retain) => Some(&retain.name),
             Self::SetAttributes(set) => Some(&set.name),
-            Self::CreateBucket(_) | Self::DeleteBucket(_) | Self::Renew(_) | Self::Purge(_) => None,
+            Self::CreateBucket(_)
+            | Self::DeleteBucket(_)
+            | Self::Renew(_)
+            | Self::Purge(_)
+            | Self::CreateKey(_)
+            | Self::RevokeKey(_) => None,
         }
     }
 
@@ -275,6 +286,9 @@ impl Command {
                 let newest = self.streams().map(|name| stream(name).max(bucket(&name.bucket())));
                 newest.max().unwrap_or(Lsn::ZERO)
             }
+            Self::CreateKey(_) | Self::RevokeKey(_) => {
+                view.shard(KeyId::shard()).map_or(Lsn::ZERO, State::keys_touched)
+            }
             _ => self.stream().map_or(Lsn::ZERO, stream),
         }
     }
@@ -288,10 +302,13 @@ impl Command {
             | Self::Retain(_)
             | Self::Renew(_)
             | Self::Expire(_)
-            | Self::Purge(_) => true,
-            Self::CreateBucket(_) | Self::Create(_) | Self::Publish(_) | Self::SetAttributes(_) => {
-                false
-            }
+            | Self::Purge(_)
+            | Self::RevokeKey(_) => true,
+            Self::CreateBucket(_)
+            | Self::Create(_)
+            | Self::Publish(_)
+            | Self::SetAttributes(_)
+            | Self::CreateKey(_) => false,
         }
     }
 
@@ -309,6 +326,8 @@ impl Command {
             Self::Renew(id) => crate::stream::expiry::renew(view, *id, now),
             Self::Expire(name) => crate::stream::expiry::expire(view, name, now),
             Self::Purge(id) => crate::stream::delete::purge(view, *id),
+            Self::CreateKey(key) => crate::access::create(view, key),
+            Self::RevokeKey(id) => crate::access::revoke(view, *id),
         }
     }
 }

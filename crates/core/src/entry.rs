@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use crate::access::{Key, KeyId};
 use crate::ids::{BlobId, BucketId, Lsn, Offset, Record, ShardNo, StreamId, StreamName, Timestamp};
 use crate::state::{Snapshot, State};
 use crate::stream::append::Appended;
@@ -114,6 +115,13 @@ pub enum Entry {
         /// When: it renews the TTL window.
         at: Timestamp,
     },
+    /// An API key began.
+    KeyCreated(Box<Key>),
+    /// An API key ended.
+    KeyRevoked {
+        /// Its name.
+        id: KeyId,
+    },
 }
 
 /// What applying an entry means for the world outside the shard, to be published once the entry is
@@ -163,6 +171,7 @@ impl Entry {
             | Self::Renewed { id, .. }
             | Self::AttributesSet { id, .. } => id.shard(),
             Self::ForkAdded { source, .. } | Self::ForkReleased { source, .. } => source.shard(),
+            Self::KeyCreated(_) | Self::KeyRevoked { .. } => KeyId::shard(),
         }
     }
 }
@@ -194,6 +203,8 @@ impl State {
             }
             Entry::Renewed { id, at } => self.apply_renewed(*id, *at),
             Entry::AttributesSet { id, json, at } => self.apply_attributes(*id, json.as_ref(), *at),
+            Entry::KeyCreated(key) => self.apply_key_created(key),
+            Entry::KeyRevoked { id } => self.apply_key_revoked(*id),
         }
     }
 
@@ -215,6 +226,7 @@ impl State {
             Entry::ForkAdded { source, .. } | Entry::ForkReleased { source, .. } => {
                 self.mark_stream(*source, lsn);
             }
+            Entry::KeyCreated(_) | Entry::KeyRevoked { .. } => self.keys_lsn = lsn,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Everything the protocol says, with no I/O: same input, same output, always.
 
+pub mod access;
 pub mod codec;
 pub mod command;
 pub mod content;

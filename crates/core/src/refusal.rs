@@ -181,6 +181,11 @@ pub enum Refusal {
         /// How deep a chain may be.
         limit: usize,
     },
+
+    /// No such API key.
+    KeyNotFound,
+    /// The server keeps no more API keys.
+    KeyLimit,
 }
 
 /// How a refusal is named to clients.
@@ -248,6 +253,8 @@ impl Refusal {
             Self::ForkUncovered { .. } => (409, "FORK_UNCOVERED", "No snapshot for the fork"),
             Self::ForkSubOffset { .. } => (400, "FORK_SUB_OFFSET", "Nothing to cut there"),
             Self::ForkTooDeep { .. } => (409, "FORK_TOO_DEEP", "Too many forks of forks"),
+            Self::KeyNotFound => (404, "KEY_NOT_FOUND", "No such key"),
+            Self::KeyLimit => (409, "KEY_LIMIT", "Too many keys"),
         };
         let status = StatusCode::from_u16(status).expect("the table holds real statuses");
         Code { status, code, title }

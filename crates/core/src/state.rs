@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::access::{Key, KeyId};
 use crate::content::{ContentType, Mode};
 use crate::ids::{
     BlobId, BucketId, Lineage, Lsn, Offset, Record, ShardNo, StreamId, StreamName, Timestamp,
@@ -42,8 +43,12 @@ pub struct State {
     pub(crate) buckets: BTreeMap<BucketId, Bucket>,
     /// The counter of the next [`StreamId`] of this shard.
     pub(crate) next_stream: u64,
+    /// API keys; only in the shard [`KeyId::shard`].
+    pub(crate) keys: BTreeMap<KeyId, Key>,
     /// Soft: the newest entry that removed something, so that a "not found" can wait for it.
     pub(crate) removed_lsn: Lsn,
+    /// Soft: the newest entry that added or removed a key.
+    pub(crate) keys_lsn: Lsn,
 }
 
 /// A name space of streams.
@@ -347,7 +352,15 @@ impl State {
         if BucketId::base().shard() == shard {
             buckets.insert(BucketId::base(), Bucket::default());
         }
-        Self { shard, streams: Streams::new(), buckets, next_stream: 0, removed_lsn: Lsn::ZERO }
+        Self {
+            shard,
+            streams: Streams::new(),
+            buckets,
+            next_stream: 0,
+            keys: BTreeMap::new(),
+            removed_lsn: Lsn::ZERO,
+            keys_lsn: Lsn::ZERO,
+        }
     }
 
     /// Which shard this is.
@@ -417,5 +430,6 @@ impl PartialEq for State {
             && self.next_stream == other.next_stream
             && self.streams == other.streams
             && self.buckets == other.buckets
+            && self.keys == other.keys
     }
 }

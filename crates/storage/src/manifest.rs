@@ -16,8 +16,8 @@ pub(crate) const PATH: &str = "MANIFEST";
 pub(crate) const NEXT_PATH: &str = "MANIFEST.tmp";
 
 const MAGIC: [u8; 8] = *b"HWATRMAN";
-/// The version that is written.
-const VERSION: u32 = 2;
+/// The version that is written: log and images may hold keys.
+pub(crate) const VERSION: u32 = 3;
 /// The version before there were segments, which is read, too.
 const VERSION_WITHOUT_SEGMENTS: u32 = 1;
 
@@ -45,6 +45,8 @@ pub(crate) struct ShardRef {
 /// The whole manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
+    /// As it was read; what is written is of the newest.
+    pub(crate) version: u32,
     pub(crate) directory_id: u128,
     /// Everything up to here was durable when the manifest was written.
     pub(crate) lsn: Lsn,
@@ -72,6 +74,7 @@ impl Manifest {
     /// The manifest of a new data directory.
     pub(crate) fn new(directory_id: u128) -> Self {
         Self {
+            version: VERSION,
             directory_id,
             lsn: Lsn::ZERO,
             newest_time: Timestamp(0),
@@ -236,7 +239,7 @@ impl Manifest {
             return Err(damaged());
         }
         let version = cursor.u32().ok_or_else(damaged)?;
-        if !matches!(version, VERSION_WITHOUT_SEGMENTS | VERSION) {
+        if !(VERSION_WITHOUT_SEGMENTS..=VERSION).contains(&version) {
             let detail = format!("manifest version {version}, this program knows {VERSION}");
             return Err(Error::format(PATH, detail));
         }
@@ -278,6 +281,7 @@ impl Manifest {
         let below = files.last().is_none_or(|(no, _)| *no < floor);
         let sane = cursor.is_at_end() && shards.len() == SHARD_COUNT && rising && below;
         sane.then_some(Self {
+            version,
             directory_id,
             lsn,
             newest_time,
@@ -366,7 +370,7 @@ mod tests {
     #[test]
     fn a_newer_version_is_refused_as_such() {
         let mut bytes = example().encode();
-        bytes[8] = 3;
+        bytes[8] = 4;
         assert_eq!(Manifest::decode(&bytes).unwrap_err().kind, Kind::Format);
     }
 }

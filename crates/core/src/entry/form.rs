@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Entry;
+use crate::access::{Key, KeyHash, KeyId, Scope, Scopes};
 use crate::codec::{Damaged, Decoder, Encoder};
 use crate::content::ContentType;
 use crate::ids::{
@@ -33,6 +34,8 @@ const PUBLISHED: u8 = 12;
 const RETAINED: u8 = 13;
 const RENEWED: u8 = 14;
 const ATTRIBUTES_SET: u8 = 15;
+const KEY_CREATED: u8 = 16;
+const KEY_REVOKED: u8 = 17;
 
 impl Entry {
     /// The entry as bytes.
@@ -93,6 +96,13 @@ impl Entry {
                 });
                 e.number(at.0);
             }
+            Self::KeyCreated(key) => {
+                e.byte(KEY_CREATED);
+                put_key(&mut e, key);
+            }
+            Self::KeyRevoked { id } => {
+                e.byte(KEY_REVOKED).number(id.0);
+            }
         }
         e.finish()
     }
@@ -138,6 +148,8 @@ impl Entry {
                 json: take_attributes(&mut d)?,
                 at: take_time(&mut d)?,
             },
+            KEY_CREATED => Self::KeyCreated(Box::new(take_key(&mut d)?)),
+            KEY_REVOKED => Self::KeyRevoked { id: KeyId(d.number("key id")?) },
             _ => return Err(Damaged { what: "entry kind" }),
         };
         d.end("entry")?;
@@ -207,6 +219,32 @@ fn take_appended(d: &mut Decoder<'_>) -> Result<Appended, Damaged> {
         stream_seq: take_seq(d)?,
         close: d.flag("close")?,
     })
+}
+
+pub(crate) fn put_key(e: &mut Encoder, key: &Key) {
+    e.number(key.id.0).raw(&key.hash.0).text(&key.label).number(key.created_at.0);
+    e.option(key.expires_at, |e, at| {
+        e.number(at.0);
+    });
+    e.list(key.scopes.iter(), |e, scope| {
+        e.text(&scope.to_string());
+    });
+}
+
+pub(crate) fn take_key(d: &mut Decoder<'_>) -> Result<Key, Damaged> {
+    let id = KeyId(d.number("key id")?);
+    let hash = KeyHash(take_array(d, "key hash")?);
+    let label = d.text("key label")?.to_owned();
+    let created_at = take_time(d)?;
+    let expires_at = d.option("key expiry", take_time)?;
+    let mut scopes = Vec::new();
+    d.list("scopes", |d| {
+        let scope = Scope::parse(d.text("scope")?);
+        scopes.push(scope.map_err(|_bad| Damaged { what: "scope" })?);
+        Ok(())
+    })?;
+    let scopes = Scopes::new(scopes).map_err(|_bad| Damaged { what: "scopes" })?;
+    Ok(Key { id, hash, label, scopes, created_at, expires_at })
 }
 
 pub(crate) fn put_id(e: &mut Encoder, id: StreamId) {

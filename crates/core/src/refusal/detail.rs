@@ -158,6 +158,10 @@ impl fmt::Display for Refusal {
                 f,
                 "A chain of forks has at most {limit} streams. Fork a stream further up the chain."
             ),
+            Self::KeyNotFound => f.write_str("The key was never created, or was revoked."),
+            Self::KeyLimit => {
+                f.write_str("The server keeps no more keys. Revoke those that are not needed.")
+            }
         }
     }
 }

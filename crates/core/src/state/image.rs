@@ -8,14 +8,16 @@ use bytes::Bytes;
 use super::{Bucket, Extra, ProducerState, State, Stream};
 use crate::codec::{Damaged, Decoder, Encoder};
 use crate::entry::form::{
-    put_id, put_life, put_origin, put_range, put_snapshot, put_stamp, take_attributes, take_bucket,
-    take_content, take_counter, take_id, take_life, take_name, take_origin, take_range, take_seq,
-    take_snapshot, take_stamp, take_time,
+    put_id, put_key, put_life, put_origin, put_range, put_snapshot, put_stamp, take_attributes,
+    take_bucket, take_content, take_counter, take_id, take_key, take_life, take_name, take_origin,
+    take_range, take_seq, take_snapshot, take_stamp, take_time,
 };
 use crate::ids::{Offset, Record, ShardNo};
 
 /// The version of this form, its first byte.
-const IMAGE_VERSION: u8 = 1;
+const IMAGE_VERSION: u8 = 2;
+/// The version before there were keys, which is read, too.
+const IMAGE_VERSION_WITHOUT_KEYS: u8 = 1;
 
 impl State {
     /// The shard as bytes.
@@ -29,13 +31,15 @@ impl State {
             });
         });
         e.list(self.streams(), put_stream);
+        e.list(self.keys.values(), put_key);
         e.finish()
     }
 
     /// Reads a shard back. Any bytes give a state or [`Damaged`], never a panic.
     pub fn from_image(bytes: &[u8]) -> Result<Self, Damaged> {
         let mut d = Decoder::new(bytes);
-        if d.byte("image version")? != IMAGE_VERSION {
+        let version = d.byte("image version")?;
+        if !matches!(version, IMAGE_VERSION_WITHOUT_KEYS | IMAGE_VERSION) {
             return Err(Damaged { what: "image version" });
         }
         let mut state = Self::new(ShardNo(d.byte("shard")?));
@@ -55,6 +59,13 @@ impl State {
             state.streams.insert(take_stream(d)?);
             Ok(())
         })?;
+        if version != IMAGE_VERSION_WITHOUT_KEYS {
+            d.list("keys", |d| {
+                let key = take_key(d)?;
+                state.keys.insert(key.id, key);
+                Ok(())
+            })?;
+        }
         d.end("image")?;
         Ok(state)
     }

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use headwater_core::access::{Key, KeyHash, KeyId, Scopes};
 use headwater_core::content::ContentType;
 use headwater_core::entry::Entry;
 use headwater_core::ids::{
@@ -92,6 +93,17 @@ fn appended() -> Appended {
     }
 }
 
+fn key() -> Key {
+    Key {
+        id: KeyId(0x0102_0304_0506_0708),
+        hash: KeyHash([0xcd; 32]),
+        label: "writer".to_owned(),
+        scopes: Scopes::parse("demo/doc-*:read,append /a/b:delete").unwrap(),
+        created_at: Timestamp(1_700_000_000_000),
+        expires_at: Some(Timestamp(1_800_000_000_000)),
+    }
+}
+
 fn entries() -> Vec<(&'static str, Entry)> {
     let at = Timestamp(1_700_000_000_900);
     let until =
@@ -124,6 +136,8 @@ fn entries() -> Vec<(&'static str, Entry)> {
             "attributes-set",
             Entry::AttributesSet { id: id(1), json: Some(Bytes::from_static(b"{\"b\":2}")), at },
         ),
+        ("key-created", Entry::KeyCreated(Box::new(key()))),
+        ("key-revoked", Entry::KeyRevoked { id: KeyId(7) }),
     ]
 }
 
@@ -138,6 +152,18 @@ fn state() -> State {
         state.apply(entry);
     }
     state
+}
+
+/// The shard of the keys, with one.
+fn keys() -> State {
+    let mut state = State::new(KeyId::shard());
+    state.apply(&Entry::KeyCreated(Box::new(key())));
+    state
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digits: Vec<u32> = text.bytes().map(|b| char::from(b).to_digit(16).unwrap()).collect();
+    digits.chunks(2).map(|pair| u8::try_from(pair[0] << 4 | pair[1]).unwrap()).collect()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -158,7 +184,8 @@ fn stored_bytes_are_what_they_were_and_read_back_equal() {
         .collect();
     let mut now: Vec<(&str, Bytes)> =
         entries().iter().map(|(kind, entry)| (*kind, entry.encode())).collect();
-    now.push(("image", state().image()));
+    now.push(("image-2", state().image()));
+    now.push(("image-2-keys", keys().image()));
     if std::env::var_os("UPDATE").is_some() {
         for (kind, bytes) in &now {
             golden.entry((*kind).to_owned()).or_insert_with(|| hex(bytes));
@@ -168,6 +195,8 @@ fn stored_bytes_are_what_they_were_and_read_back_equal() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, lines.concat()).unwrap();
     }
+    let image_1 = golden.remove("image").expect("the first version of images was kept");
+    assert_eq!(State::from_image(&unhex(&image_1)), Ok(state()), "an image of version 1");
     assert_eq!(golden.len(), now.len(), "a golden line for each kind, and no other");
     for (kind, bytes) in now {
         assert_eq!(golden[kind], hex(&bytes), "{kind}");
@@ -176,4 +205,5 @@ fn stored_bytes_are_what_they_were_and_read_back_equal() {
         assert_eq!(Entry::decode(&entry.encode()), Ok(entry), "{kind}");
     }
     assert_eq!(State::from_image(&state().image()), Ok(state()));
+    assert_eq!(State::from_image(&keys().image()), Ok(keys()));
 }

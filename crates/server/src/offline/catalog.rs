@@ -262,6 +262,8 @@ fn entry_fact(entry: &Entry, seen: &Seen<'_>) -> Fact {
         Entry::BucketCreated { bucket, .. } | Entry::BucketDeleted { bucket } => {
             fields.push(("name", Value::Text(bucket.as_str().to_owned().into())));
         }
+        Entry::KeyCreated(key) => fields.push(("key", Value::Text(key.id.to_string().into()))),
+        Entry::KeyRevoked { id } => fields.push(("key", Value::Text(id.to_string().into()))),
         Entry::Listed { name } | Entry::Held { name } | Entry::Unlisted { name, .. } => {
             fields.push(("name", Value::Text(name.key().to_owned().into())));
         }
@@ -293,5 +295,7 @@ fn kind(entry: &Entry) -> &'static str {
         Entry::Retained { .. } => "retained",
         Entry::Renewed { .. } => "renewed",
         Entry::AttributesSet { .. } => "attributes set",
+        Entry::KeyCreated(_) => "key created",
+        Entry::KeyRevoked { .. } => "key revoked",
     }
 }

@@ -145,6 +145,9 @@ impl Model {
             Command::Renew(_) | Command::Expire(_) | Command::Purge(_) => {
                 unreachable!("the engine's own business")
             }
+            Command::CreateKey(_) | Command::RevokeKey(_) => {
+                unreachable!("a workload is about streams")
+            }
         };
         said.unwrap_or_else(|code| Expect { answer: Answer::Refused(code), change: None })
     }

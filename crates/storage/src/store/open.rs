@@ -47,7 +47,7 @@ impl<T: Send> Store<T> {
         visitor: &mut dyn Visitor,
     ) -> Result<Self> {
         options.log_file_bytes = options.log_file_bytes.min(LOG_FILE_BYTES_MAX);
-        let manifest = manifest(&*disk, start.directory_id)?;
+        let mut manifest = manifest(&*disk, start.directory_id)?;
         let cache = options.footer_cache_bytes;
         let location = Location::new(Arc::clone(&disk), cache, options.open_files_max);
         restore(&*disk, &manifest, &location, visitor)?;
@@ -62,6 +62,11 @@ impl<T: Send> Store<T> {
             spare: None,
         };
         let recovered = recover.run(start.now)?;
+        if manifest.version < manifest::VERSION {
+            // Before the log gets anything that an older program does not know.
+            manifest.version = manifest::VERSION;
+            manifest.store(&*disk)?;
+        }
         location.cool(None);
         checkpoint::remove_unnamed(&*disk, &manifest)?;
         checkpoint::remove_unfinished(&*disk, &manifest)?;

@@ -1,7 +1,7 @@
 //! Every byte format that was ever shipped still opens, and newer ones are left alone.
 //!
 //! `GOLDEN=write cargo test -p headwater-storage golden` writes the directory of the current
-//! version; one that was shipped is never written again. Version 1 has no segments.
+//! version; one that was shipped is never written again. Version 1 has no segments, version 2 no keys.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -98,15 +98,30 @@ fn version_1_opens() {
 }
 
 #[test]
-fn version_2_opens() {
-    let (store, recorder) = opens(2);
+fn versions_2_and_3_open() {
+    for version in [2, 3] {
+        opens_with_segments(version);
+    }
+}
+
+fn opens_with_segments(version: u32) {
+    let (store, recorder) = opens(version);
     assert_eq!(store.durable(), Lsn(15));
     let images: Vec<_> = recorder.images.iter().map(|(shard, ..)| shard.0).collect();
     assert_eq!(images, [0, 1, 2, 9]);
     let entries: Vec<_> =
         recorder.entries.iter().map(|(lsn, shard, ..)| (lsn.0, shard.0)).collect();
     assert_eq!(entries, [(15, 0)]);
-    assert!(!load(2).list("segment").unwrap().is_empty());
+    assert!(!load(version).list("segment").unwrap().is_empty());
+}
+
+#[test]
+fn an_older_directory_is_of_the_newest_version_once_it_was_opened() {
+    let disk = load(1);
+    drop(open_with(&disk, 3, options()).unwrap());
+    let mut version = [0; 4];
+    disk.open("MANIFEST").unwrap().read_at(&mut version, 8).unwrap();
+    assert_eq!(u32::from_le_bytes(version), 3);
 }
 
 fn opens(version: u32) -> (Arc<TestStore>, Recorder) {
@@ -123,21 +138,21 @@ fn opens(version: u32) -> (Arc<TestStore>, Recorder) {
 }
 
 #[test]
-fn the_writer_still_writes_version_2() {
-    let written = example(2).0.contents();
+fn the_writer_still_writes_version_3() {
+    let written = example(3).0.contents();
     if std::env::var("GOLDEN").is_ok_and(|value| value == "write") {
         for dir in DIRS {
-            fs::create_dir_all(path(2).join(dir)).unwrap();
+            fs::create_dir_all(path(3).join(dir)).unwrap();
         }
         for (name, bytes) in &written {
-            fs::write(path(2).join(name), bytes).unwrap();
+            fs::write(path(3).join(name), bytes).unwrap();
         }
     }
-    for ((name, golden), (other, bytes)) in load(2).contents().iter().zip(&written) {
+    for ((name, golden), (other, bytes)) in load(3).contents().iter().zip(&written) {
         assert_eq!(name, other);
         assert!(golden == bytes, "{name} is written differently");
     }
-    assert_eq!(load(2).contents().len(), written.len());
+    assert_eq!(load(3).contents().len(), written.len());
 }
 
 /// Changes one byte; the checksum over the `covered` bytes that end just before the last four is
@@ -165,7 +180,7 @@ fn refused(disk: &MemDisk) -> Error {
 
 #[test]
 fn a_newer_version_is_refused_and_left_untouched() {
-    let golden = load(2);
+    let golden = load(3);
     let newest = format!("log/{}", golden.list("log").unwrap().last().unwrap());
     let versions = golden.contents().into_iter().filter_map(|(name, bytes)| {
         let dir = name.split('/').next().unwrap().to_owned();

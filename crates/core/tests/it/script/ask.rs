@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use headwater_core::access::{Key, KeyHash, KeyId, Scopes};
 use headwater_core::command::{Body, Command, StoredBlob};
 use headwater_core::content::ContentType;
-use headwater_core::ids::{BlobId, Offset, ShardNo, StreamId, StreamName};
+use headwater_core::ids::{BlobId, Offset, ShardNo, StreamId, StreamName, Timestamp};
 use headwater_core::refusal::Refusal;
 use headwater_core::state::{Digest, ProducerStamp, State};
 use headwater_core::stream::append::Append;
@@ -53,6 +54,18 @@ fn digest(content: &ContentType, body: &[u8]) -> Digest {
     Digest(whole)
 }
 
+/// A key that is told from others by its id alone.
+fn key(id: KeyId, scopes: &str) -> Key {
+    Key {
+        id,
+        hash: KeyHash([7; 32]),
+        label: id.to_string(),
+        scopes: Scopes::parse(scopes).unwrap(),
+        created_at: Timestamp(0),
+        expires_at: None,
+    }
+}
+
 impl Session {
     pub(super) fn ask(&mut self, question: &str, place: &str) -> String {
         let mut words = Words::read(question, place);
@@ -74,6 +87,8 @@ impl Session {
             }
             "producers" => self.producers(&mut words),
             "chain" => self.chain(&mut words),
+            "keys" => self.keys(),
+            "keys-to" => self.keys_to(words.next()),
             _ => {
                 let command = self.command(verb, &mut words);
                 let outcome = self.submit(&command);
@@ -106,8 +121,31 @@ impl Session {
                 let json = json.map(|json| Bytes::copy_from_slice(json.as_bytes()));
                 Command::SetAttributes(SetAttributes { name, json })
             }
+            "key" => {
+                let id = KeyId(words.next().parse().unwrap());
+                Command::CreateKey(Box::new(key(id, words.next())))
+            }
+            "revoke" => Command::RevokeKey(KeyId(words.next().parse().unwrap())),
             _ => panic!("{}: no such verb: {verb}", words.place),
         }
+    }
+
+    fn keys(&self) -> String {
+        let keys = self.world.shard(KeyId::shard()).keys();
+        let lines: Vec<_> = keys.map(|key| format!("{} {}", key.id.0, key.scopes)).collect();
+        if lines.is_empty() { "none".to_owned() } else { lines.join("\n") }
+    }
+
+    /// Creates keys until there are so many.
+    fn keys_to(&mut self, count: &str) -> String {
+        let count: usize = count.parse().unwrap();
+        for id in 1_000_000.. {
+            if self.world.shard(KeyId::shard()).keys().len() >= count {
+                break;
+            }
+            self.submit(&Command::CreateKey(Box::new(key(KeyId(id), "*:read"))));
+        }
+        "ok".to_owned()
     }
 
     fn submit(&mut self, command: &Command) -> Outcome {
