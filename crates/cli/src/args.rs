@@ -8,7 +8,7 @@ use crate::address::BaseUrl;
 use crate::units::Span;
 use crate::{
     append, attrs, backup, bench, bootstrap, bucket, close, create, delete, dev, fork, head,
-    inspect, ls, read, retain, serve, snapshot, tail, torture, verify,
+    inspect, key, ls, read, retain, serve, snapshot, tail, torture, verify,
 };
 
 /// Durable streams over plain HTTP: one binary that serves them and uses them.
@@ -48,6 +48,8 @@ pub(crate) enum Verb {
     Retain(retain::Args),
     Bootstrap(bootstrap::Args),
     Attrs(attrs::Args),
+    Key(key::Args),
+    Link(key::LinkArgs),
     Bench(bench::Args),
     Verify(verify::Args),
     Inspect(inspect::Args),

@@ -33,6 +33,8 @@ pub(crate) struct Column {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Text,
+    /// A list, shown with spaces between.
+    Texts,
     /// Aligned to the right.
     Number,
     /// `Open` or `Closed`.
@@ -139,7 +141,9 @@ impl Table {
             };
             match column.kind {
                 Kind::Number => line.extend([padding.as_str(), &text]),
-                Kind::Text | Kind::Status | Kind::Time => line.extend([&text, padding.as_str()]),
+                Kind::Text | Kind::Texts | Kind::Status | Kind::Time => {
+                    line.extend([&text, padding.as_str()]);
+                }
             }
             line.push_str("  ");
         }
@@ -159,6 +163,10 @@ impl Column {
         match self.kind {
             Kind::Time => time(value).unwrap_or_else(|| cell(value)),
             Kind::Text | Kind::Number | Kind::Status => cell(value),
+            Kind::Texts => {
+                let texts = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+                texts.collect::<Vec<_>>().join(" ")
+            }
         }
     }
 }

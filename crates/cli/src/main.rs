@@ -4,6 +4,7 @@
 //! [`client`] (one HTTP request), [`failure`] (what went wrong, and the exit code) and [`screen`]
 //! (what goes where). Data goes to stdout, talk to stderr.
 
+mod access;
 mod address;
 mod append;
 mod args;
@@ -26,6 +27,7 @@ mod input;
 mod inspect;
 mod interrupt;
 mod json;
+mod key;
 mod listing;
 mod logging;
 mod ls;
@@ -77,6 +79,8 @@ fn run(verb: Verb, screen: Screen) -> Outcome {
         Verb::Retain(args) => retain::run(&args, screen),
         Verb::Bootstrap(args) => bootstrap::run(&args),
         Verb::Attrs(args) => attrs::run(args),
+        Verb::Key(args) => key::run(args, screen),
+        Verb::Link(args) => key::link(&args),
         Verb::Bench(args) => bench::run(args, screen),
         Verb::Verify(args) => verify::run(&args, screen),
         Verb::Inspect(args) => inspect::run(&args, screen),

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use headwater_server::config::Config;
 
+use crate::access::Access;
 use crate::units::{Size, Span};
 
 /// What a flag that is not given means.
@@ -43,6 +44,9 @@ pub(crate) struct Settings {
     /// A bucket to create at the start if it is missing.
     #[arg(long, env = "HEADWATER_BUCKET", value_name = "BUCKET")]
     bucket: Option<String>,
+
+    #[command(flatten)]
+    access: Access,
 
     /// How long a long-poll waits for data before it answers 204.
     #[arg(
@@ -178,6 +182,8 @@ impl Settings {
             data_dir: place.data_dir,
             public_url: self.public_url,
             bucket: self.bucket,
+            insecure: self.access.insecure,
+            auth: self.access.rules(),
             long_poll_timeout: self.long_poll_timeout.0,
             sse_max_duration: self.sse_max_duration.0,
             sse_keep_alive: self.sse_keep_alive.0,
@@ -208,6 +214,7 @@ fn size(bytes: usize) -> Size {
 mod tests {
     use super::*;
     use clap::Parser;
+    use headwater_server::auth::{RootKey, Rules, Scopes};
 
     #[derive(Debug, Parser)]
     struct Flags {
@@ -235,6 +242,12 @@ mod tests {
             data_dir: "d".into(),
             public_url: Some("https://x".into()),
             bucket: Some("demo".into()),
+            auth: Some(Rules {
+                root: RootKey::new(&"k".repeat(32)),
+                anonymous: Scopes::parse("demo:read /x:read").unwrap(),
+                conceal: true,
+            }),
+            insecure: true,
             long_poll_timeout: seconds(1),
             sse_max_duration: seconds(2),
             sse_keep_alive: seconds(3),
@@ -259,8 +272,11 @@ mod tests {
             --slow-reader-timeout 4s --response-max-duration 5s --header-timeout 6s \
             --body-timeout 7s --drain-timeout 8s --max-append-size 9 --max-snapshot-size 10 \
             --max-header-size 11 --read-page-size 12 --max-body-memory 13 --max-connections 14 \
-            --log-file-size 15 --disk-reserve 16 --must-exist --replay-max 17";
-        let flags: Vec<&str> = flags.split_whitespace().collect();
+            --log-file-size 15 --disk-reserve 16 --must-exist --replay-max 17 --auth --conceal \
+            --insecure";
+        let root_key = "k".repeat(32);
+        let access = ["--anonymous", "demo:read /x:read", "--root-key", &root_key];
+        let flags: Vec<&str> = flags.split_whitespace().chain(access).collect();
         assert_eq!(config(&flags), expected);
     }
 }

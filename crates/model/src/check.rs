@@ -59,7 +59,8 @@ fn has_caught_up(body: &[u8]) -> bool {
     let text = String::from_utf8_lossy(body);
     let Some(text) = text.strip_suffix("\n\n") else { return false };
     let last = text.rsplit("\n\n").next().unwrap_or_default();
-    let control = last.strip_prefix("event: control\ndata:");
+    let control =
+        last.split_once('\n').and_then(|(_id, event)| event.strip_prefix("event: control\ndata:"));
     let control = control.and_then(|json| serde_json::from_str::<Value>(json).ok());
     control.is_some_and(|it| it["upToDate"] == true || it["streamClosed"] == true)
 }
@@ -148,8 +149,10 @@ fn check_events(answer: &Answer, wanted: &[u8], control: &Value) -> Result<(), S
     let mut data = Vec::new();
     let mut last = Value::Null;
     let mut expects_control = false;
+    let mut data_id = None;
     for block in text.split_terminator("\n\n").filter(|block| !block.starts_with(':')) {
         let mut lines = block.split('\n');
+        let id = lines.next().and_then(|line| line.strip_prefix("id:")).ok_or("no id")?;
         let event = lines.next().unwrap_or_default();
         let payload = lines.map(|line| {
             let line = line.strip_prefix("data:")?;
@@ -160,6 +163,13 @@ fn check_events(answer: &Answer, wanted: &[u8], control: &Value) -> Result<(), S
             "event: data" if !expects_control => data.push(payload),
             "event: control" => last = next_control(&last, &payload)?,
             _ => return Err(format!("{event:?} comes at the wrong time")),
+        }
+        if event == "event: data" {
+            data_id = Some(id);
+        } else if data_id.take().is_some_and(|before| before != id)
+            || last["streamNextOffset"] != id
+        {
+            return Err(format!("the id {id} is not where to read on"));
         }
         expects_control = event == "event: data";
     }

@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::auth::Rules;
+
 const MIB: u64 = 1024 * 1024;
 
 /// The settings of one server. `Default` is what `headwater serve` does without flags.
@@ -17,6 +19,10 @@ pub struct Config {
     pub public_url: Option<String>,
     /// A bucket to create at the start if it is missing.
     pub bucket: Option<String>,
+    /// Who may do what; without it everybody may do everything, which only loopback allows.
+    pub auth: Option<Rules>,
+    /// Allows to listen beyond loopback without `auth`.
+    pub insecure: bool,
 
     /// How long a long-poll waits for data before it answers 204.
     pub long_poll_timeout: Duration,
@@ -67,6 +73,8 @@ impl Default for Config {
             data_dir: PathBuf::from("headwater-data"),
             public_url: None,
             bucket: None,
+            auth: None,
+            insecure: false,
             long_poll_timeout: Duration::from_secs(30),
             sse_max_duration: Duration::from_mins(1),
             sse_keep_alive: Duration::from_secs(15),

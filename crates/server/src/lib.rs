@@ -1,6 +1,7 @@
 //! The only place with sockets, tasks and time; it moves data between the core, which knows the
 //! protocol, and storage, which keeps the bytes.
 
+pub mod auth;
 pub mod clock;
 pub mod config;
 mod descriptors;

@@ -1,10 +1,11 @@
 //! What an operator does with a data directory: verify it, look into it, take out of it what is
-//! intact, back it up and restore it. Storage scans and copies; the core knows what entries and
-//! images mean; here the two meet.
+//! intact, back it up and restore it, make its first key. Storage scans and copies; the core knows
+//! what entries and images mean; here the two meet.
 
 mod backup;
 mod catalog;
 mod export;
+mod keys;
 
 use std::path::Path;
 
@@ -16,6 +17,7 @@ pub use backup::{Saved, backup, restore};
 use catalog::Catalog;
 pub use catalog::Streams;
 pub use export::{Export, export};
+pub use keys::create_key;
 
 /// What a scan of a data directory came to.
 pub struct Report {

@@ -98,6 +98,13 @@ pub(crate) fn run_until(
         Some(id) => Some(BucketId::parse(id).map_err(|bad| RunError::Config(bad.rule.into()))?),
         None => None,
     };
+    if config.auth.is_none() && !config.insecure && !config.listen.ip().is_loopback() {
+        return Err(RunError::Config(format!(
+            "{} can be reached from elsewhere, and everybody could do everything: ask for \
+             credentials with --auth, or allow it with --insecure",
+            config.listen
+        )));
+    }
     let engine = open(&config, clock)?;
     let threads = Threads::start(&engine, stop_the_process()).map_err(RunError::System)?;
     // This thread accepts connections and waits for signals; the workers do the rest.

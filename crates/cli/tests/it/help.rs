@@ -2,7 +2,7 @@
 
 use crate::support::run;
 
-const VERBS: [&[&str]; 46] = [
+const VERBS: [&[&str]; 51] = [
     &["serve"],
     &["dev"],
     &["bucket"],
@@ -27,6 +27,11 @@ const VERBS: [&[&str]; 46] = [
     &["bootstrap"],
     &["attrs", "get"],
     &["attrs", "set"],
+    &["key"],
+    &["key", "create"],
+    &["key", "ls"],
+    &["key", "revoke"],
+    &["link"],
     &["bench"],
     &["bench", "append"],
     &["bench", "open-loop"],

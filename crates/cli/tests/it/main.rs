@@ -1,5 +1,6 @@
 //! The binary from outside: what it prints, where, and how it exits.
 
+mod access;
 mod bench;
 mod care;
 mod fake;

@@ -97,6 +97,9 @@ names! {
 /// A client's wishes (RFC 7240).
 pub const PREFER: HeaderName = HeaderName::from_static("prefer");
 
+/// Where a live reader got to (HTML, §9.2.4).
+pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
 /// The value of `Stream-Extensions` on JSON streams.
 pub const EXTENSION_RECORDS: &str = "json-record-coordinates-v1";
 
@@ -243,6 +246,12 @@ impl<'a> Fields<'a> {
         let expected = format!("1 to {STREAM_SEQ_BYTES_MAX} bytes");
         let got = format!("{} bytes", seq.len());
         Err(malformed(code::INVALID_HEADER, &STREAM_SEQ, expected, &got))
+    }
+
+    /// `Last-Event-ID`: where a browser that comes back got to; nothing when it is empty.
+    pub fn last_event_id(self) -> Result<Option<OffsetToken>, Invalid> {
+        let last = self.one(&LAST_EVENT_ID)?.filter(|last| !last.is_empty());
+        last.map(OffsetToken::parse_position).transpose()
     }
 
     /// Whether `Stream-Closed` is `true`, in any case; every other value is as if it were absent.

@@ -45,8 +45,17 @@ pub struct Control<'a> {
     pub next_record: Option<u64>,
 }
 
-/// Writes the `control` event: one flat JSON object on one line.
+/// Writes the line that gives the event behind it an id: where to read on after it. A browser that
+/// comes back says it as `Last-Event-ID`.
+pub fn id(out: &mut BytesMut, next_offset: &str) {
+    out.put_slice(b"id:");
+    out.put_slice(next_offset.as_bytes());
+    out.put_u8(b'\n');
+}
+
+/// Writes the `control` event with its id: one flat JSON object on one line.
 pub fn control(out: &mut BytesMut, control: &Control<'_>) {
+    id(out, control.next_offset);
     out.put_slice(b"event: control\ndata:{\"streamNextOffset\":");
     put_json_string(out, control.next_offset);
     if let Some(cursor) = control.cursor {

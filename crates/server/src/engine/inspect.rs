@@ -1,6 +1,7 @@
 //! Windows into the engine for those who check it. Nothing here waits for durability, so nothing
 //! of it may go out to a client.
 
+use headwater_core::access::{Key, KeyId};
 use headwater_core::ids::{BucketId, Lsn, Offset, Record, ShardNo, StreamId, StreamName};
 use headwater_core::stream::read::Facts;
 use headwater_storage::{Blobs, Error, Reader};
@@ -55,6 +56,11 @@ impl Engine {
         let bucket = shard.state.bucket(id).ok()?;
         let listed = bucket.page(id, "", "", usize::MAX - 1).names;
         Some(BucketNow { streams: bucket.streams(), listed })
+    }
+
+    /// The API keys as they are now.
+    pub fn keys_now(&self) -> Vec<Key> {
+        self.shard(KeyId::shard()).lock().state.keys().cloned().collect()
     }
 
     /// The first shard whose state is not equal to the other engine's.

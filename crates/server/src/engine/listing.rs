@@ -1,6 +1,7 @@
 //! What is asked of buckets: their facts, and pages of listings. A page costs as much as the page,
 //! however many streams there are.
 
+use headwater_core::access::{Key, KeyId};
 use headwater_core::ids::{BucketId, Lsn, Timestamp};
 use headwater_core::refusal::Refusal;
 use headwater_core::stream::read::Facts;
@@ -48,6 +49,13 @@ impl<T> Held<T> {
 }
 
 impl Engine {
+    /// Every API key, in the order of their ids, expired ones too.
+    pub fn keys(&self) -> Held<Vec<Key>> {
+        let shard = self.shard(KeyId::shard()).lock();
+        let value = Ok(shard.state.keys().cloned().collect());
+        Held { value, durable: self.durable(shard.state.keys_touched()) }
+    }
+
     /// Ends every stream whose lifetime is over, so that counts are exact.
     pub fn settle_expired(&self) {
         while self.expire_due() {}

@@ -17,9 +17,9 @@ const LANE_PATIENCE: Duration = Duration::from_millis(200);
 /// How long the keeper rests when there was nothing to do.
 const KEEPER_REST: Duration = Duration::from_millis(50);
 
-/// While clients write, the keeper rests after a step for as long as the step took, so that they have
-/// most of the processor and of the disk. Steps shorter than the first are nothing, and no rest is
-/// longer than the second.
+/// While clients write, the keeper rests after a step for as long as the step took, so that they
+/// have most of the processor and of the disk. Steps shorter than the first are nothing, and no
+/// rest is longer than the second.
 const KEEPER_PACE: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 
 /// The operating system's numbers for "no descriptor left", in the process and in the system.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use headwater_core::access::{Action, Subject};
 use headwater_core::command::{Body, Command, Evidence, Receipt};
 use headwater_core::content::Mode;
 use headwater_core::ids::{Offset, Record};
@@ -18,7 +19,7 @@ use hyper::body::Incoming;
 
 use super::locate::ATTEMPTS_MAX;
 use super::respond::{self, Answer, Failure};
-use super::{App, Place, check_encoding};
+use super::{App, Place, check, check_encoding};
 use crate::engine::Outcome;
 
 pub(super) async fn create(app: &Arc<App>, head: &Parts, body: Incoming, place: Place) -> Answer {
@@ -27,6 +28,9 @@ pub(super) async fn create(app: &Arc<App>, head: &Parts, body: Incoming, place: 
     let lifetime = fields.lifetime()?;
     let closed = fields.closed()?;
     let fork = fields.fork()?;
+    if let Some(fork) = &fork {
+        check(head, Action::Read, Subject::Stream(&fork.source))?;
+    }
     let attributes = fields.attributes()?.map(|json| Bytes::copy_from_slice(json.as_bytes()));
     check_encoding(head)?;
     let taken = app.take_body(body, app.config.append_bytes_max).await?;

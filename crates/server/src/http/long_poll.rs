@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::App;
 use super::page::stream_headers;
 use super::respond::{self, Answer, Failure, Reply};
+use crate::auth::Visit;
 use crate::random;
 
 pub(super) async fn read(
@@ -36,6 +37,8 @@ pub(super) async fn read(
     // A refusal, which leaves the TTL window alone, has been given by now.
     app.engine.renew(&facts).wait().await?;
     let watch = app.engine.watch(facts.id);
+    let mut visit = app.visit(head);
+    let mut over = false;
     loop {
         let changed = watch.changed();
         facts = again(app, &facts).await?;
@@ -57,7 +60,7 @@ pub(super) async fn read(
                 return Ok(reply);
             }
         }
-        let over = facts.closed || *draining.borrow_and_update();
+        over |= facts.closed || *draining.borrow_and_update();
         let timeout = if over {
             true
         } else {
@@ -65,6 +68,10 @@ pub(super) async fn read(
                 () = changed => false,
                 () = tokio::time::sleep_until(deadline) => true,
                 _ = draining.changed() => false,
+                () = Visit::over_if_any(&mut visit) => {
+                    over = true;
+                    true
+                }
             }
         };
         if timeout && (over || !grew(app, &facts).await?) {

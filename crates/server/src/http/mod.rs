@@ -1,5 +1,5 @@
 //! The door: requests become commands and looks, receipts and facts become answers. No protocol
-//! rule lives here. [`route`] lists every route on one screen.
+//! rule lives here. [`routes::ROUTES`] lists every route, with what it needs.
 
 mod append;
 mod attributes;
@@ -11,29 +11,35 @@ mod create;
 mod delete;
 mod guard;
 mod health;
+mod keys;
 mod locate;
 mod long_poll;
 mod page;
 mod read;
 mod respond;
 mod retention;
+mod routes;
 mod snapshot;
 mod sse;
 
 use std::sync::Arc;
 
+use headwater_core::access::{Action, Subject};
 use headwater_core::ids::StreamName;
+use headwater_core::refusal::Refusal;
 use headwater_core::wire::headers::Fields;
 use headwater_core::wire::path::{self, Resource, Surface, Target};
 use http::request::Parts;
-use http::{Method, Request, StatusCode, header};
+use http::{HeaderValue, Method, Request, StatusCode, header};
 use hyper::body::Incoming;
 use tokio::sync::{Semaphore, watch};
 
 pub(crate) use body::{Body, Stream};
 pub(crate) use respond::Reply;
 use respond::{Answer, Failure};
+use routes::Verb;
 
+use crate::auth::{Access, Auth, Denied, Visit};
 use crate::config::Config;
 use crate::descriptors::{self, Shares};
 use crate::engine::Engine;
@@ -42,6 +48,8 @@ use crate::engine::Engine;
 pub(crate) struct App {
     pub(crate) engine: Arc<Engine>,
     pub(crate) config: Config,
+    /// Who may do what; nothing when everybody may do everything.
+    auth: Option<Arc<Auth>>,
     /// Request bodies in memory, see [`body::BUDGET_UNIT`].
     pub(crate) body_budget: Arc<Semaphore>,
     /// Descriptors for connections and files.
@@ -73,7 +81,18 @@ impl App {
         let shares = descriptors::share(config.connections_max);
         let files = Arc::new(Semaphore::new(shares.files.min(Semaphore::MAX_PERMITS)));
         let events = sse::Events::default();
-        Self { engine, config, body_budget, shares, files, events, draining }
+        let auth = config.auth.clone().map(|rules| Arc::new(Auth::new(rules)));
+        let app = Self { engine, config, auth, body_budget, shares, files, events, draining };
+        app.reload_keys();
+        app
+    }
+
+    /// Has the door know the keys that there are now. Called at the start and whenever a change of
+    /// them is durable.
+    fn reload_keys(&self) {
+        if let Some(auth) = &self.auth {
+            auth.reload(|| self.engine.keys_now());
+        }
     }
 
     /// The same for another worker.
@@ -81,6 +100,7 @@ impl App {
         Arc::new(Self {
             engine: Arc::clone(&self.engine),
             config: self.config.clone(),
+            auth: self.auth.clone(),
             body_budget: Arc::clone(&self.body_budget),
             shares: self.shares,
             files: Arc::clone(&self.files),
@@ -93,17 +113,27 @@ impl App {
     pub(crate) async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Reply {
         let (mut head, body) = request.into_parts();
         let admitted = guard::admit(&mut head);
-        let path = head.uri.path();
-        let mut reply = match (admitted, path::parse(path)) {
+        let mut reply = match (admitted, path::parse(head.uri.path())) {
             (Err(failure), _) => failure.reply(None),
             (Ok(()), _) if head.method == Method::OPTIONS => respond::preflight(),
             (Ok(()), Err(error)) => Failure::from(error).reply(None),
-            (Ok(()), Ok(target)) => match self.admitted(&head, body, target).await {
-                Ok(reply) => reply,
-                Err(failure) => failure.reply(path::parse(path).ok().as_ref()),
+            (Ok(()), Ok(target)) => match self.admit(&head, &target) {
+                Err(failure) => failure.reply(Some(&target)),
+                Ok((verb, access)) => {
+                    if let Some(access) = access {
+                        head.extensions.insert(access);
+                    }
+                    match self.serve(&head, body, target, verb).await {
+                        Ok(reply) => reply,
+                        Err(failure) => failure.reply(path::parse(head.uri.path()).ok().as_ref()),
+                    }
+                }
             },
         };
         respond::common(reply.headers_mut());
+        if self.auth.is_some() {
+            respond::keep_private(reply.headers_mut());
+        }
         // A browser that asks for a page of another origin says so. Answers that may be kept for
         // somebody else are for all of them.
         if is_get(&head.method) || head.headers.contains_key(header::ORIGIN) {
@@ -115,19 +145,41 @@ impl App {
         reply
     }
 
-    /// Routes a request, once it may open what it needs.
-    async fn admitted(
+    /// What a request wants done, and who wants it, if that is asked here.
+    fn admit(&self, head: &Parts, target: &Target<'_>) -> Result<(Verb, Option<Access>), Failure> {
+        let route = routes::find(&head.method, target)?;
+        let Some(auth) = &self.auth else { return Ok((route.verb, None)) };
+        let access = route.need.check(target, head.uri.query(), |action, subject| {
+            let access = auth.authenticate(head, self.engine.now().wall);
+            let allowed = access.and_then(|access| {
+                access.check(action, subject)?;
+                Ok(access)
+            });
+            allowed.map_err(|denied| denied_on(denied, subject))
+        })?;
+        Ok((route.verb, access))
+    }
+
+    /// What a live reader watches, when it has a credential.
+    fn visit(&self, head: &Parts) -> Option<Box<Visit>> {
+        let access = head.extensions.get::<Access>()?;
+        Some(Box::new(access.watch(self.engine.now().wall)))
+    }
+
+    /// Serves a request, once it may open what it needs.
+    async fn serve(
         self: &Arc<Self>,
         head: &Parts,
         body: Incoming,
         target: Target<'_>,
+        verb: Verb,
     ) -> Answer {
-        if !opens_a_file(&head.method, &target) {
-            return route(self, head, body, target).await;
+        if !opens_a_file(&head.method, verb) {
+            return dispatch(self, head, body, target, verb).await;
         }
         let files = Arc::clone(&self.files);
         let file = files.try_acquire_owned().map_err(|_none_left| Failure::crowded().closing())?;
-        let mut reply = route(self, head, body, target).await?;
+        let mut reply = dispatch(self, head, body, target, verb).await?;
         reply.body_mut().hold(file);
         Ok(reply)
     }
@@ -140,97 +192,107 @@ impl App {
     }
 }
 
-/// Every route of the server. What needs much memory while it waits has a box of its own, so that
-/// the small requests need little.
-async fn route(app: &Arc<App>, head: &Parts, body: Incoming, target: Target<'_>) -> Answer {
-    let method = &head.method;
-    let (get, put) = (is_get(method), method == Method::PUT);
-    let (post, delete) = (method == Method::POST, method == Method::DELETE);
+/// Does what a route says. What needs much memory while it waits has a box of its own, so that the
+/// small requests need little.
+async fn dispatch(
+    app: &Arc<App>,
+    head: &Parts,
+    body: Incoming,
+    target: Target<'_>,
+    verb: Verb,
+) -> Answer {
     match target {
-        Target::Root if get => Ok(health::version()),
-        Target::Root => Err(Failure::method("GET, HEAD, OPTIONS")),
-        Target::Operational(rest) => match rest {
-            "healthz" | "readyz" | "version" | "buckets" | "streams" if !get => {
-                Err(Failure::method("GET, HEAD, OPTIONS"))
-            }
-            "healthz" => Ok(health::alive()),
-            "readyz" => Ok(health::ready(app)),
-            "version" => Ok(health::version()),
-            "buckets" => bucket::list_buckets(app, head).await,
-            "streams" => bucket::list_base(app, head).await,
-            _ => Err(nothing_here()),
-        },
-        Target::SubscriptionApi(_) => Err(health::no_subscriptions()),
-        Target::Bucket { surface, bucket } => match () {
-            () if put => bucket::create(app, head, surface, bucket).await,
-            () if get => bucket::show(app, &bucket).await,
-            () if delete => bucket::delete(app, bucket).await,
-            () => Err(Failure::method("GET, HEAD, PUT, DELETE, OPTIONS")),
-        },
-        Target::Listing { bucket, .. } if get => bucket::list(app, head, &bucket).await,
-        Target::Listing { .. } => Err(bucket::reserved_name()),
         Target::Stream { surface, name, resource } => {
             let place = Place { surface, name };
-            match resource {
-                Resource::Stream if put => Box::pin(create::create(app, head, body, place)).await,
-                Resource::Stream if post => append::append(app, head, body, place).await,
-                Resource::Stream if method == Method::HEAD => read::head(app, &place).await,
-                Resource::Stream if get => Box::pin(read::read(app, head, place)).await,
-                Resource::Stream if delete => delete::delete(app, place).await,
-                Resource::Snapshot if put => {
-                    Box::pin(snapshot::publish(app, head, body, place, None)).await
-                }
-                Resource::Snapshot if get => snapshot::redirect(app, head, &place).await,
-                Resource::SnapshotAt(at) if put => {
-                    Box::pin(snapshot::publish(app, head, body, place, Some(&at))).await
-                }
-                Resource::SnapshotAt(at) if get => snapshot::get(app, head, &place, &at).await,
-                Resource::SnapshotAt(at) if delete => snapshot::delete(app, &place, &at).await,
-                Resource::Retention if put => retention::retain(app, head, place, None).await,
-                Resource::RetentionAt(at) if put => {
-                    retention::retain(app, head, place, Some(&at)).await
-                }
-                Resource::Bootstrap if get => Box::pin(bootstrap::get(app, head, &place)).await,
-                Resource::AppendBatch if post => batch::append(app, head, body, place).await,
-                Resource::Attributes if get => attributes::get(app, &place).await,
-                Resource::Attributes if put => attributes::put(app, head, body, place).await,
-                Resource::Stream => Err(Failure::method("GET, HEAD, PUT, POST, DELETE, OPTIONS")),
-                Resource::Snapshot | Resource::Attributes => {
-                    Err(Failure::method("GET, HEAD, PUT, OPTIONS"))
-                }
-                Resource::SnapshotAt(_) => Err(Failure::method("GET, HEAD, PUT, DELETE, OPTIONS")),
-                Resource::Retention | Resource::RetentionAt(_) => {
-                    Err(Failure::method("PUT, OPTIONS"))
-                }
-                Resource::Bootstrap => Err(Failure::method("GET, HEAD, OPTIONS")),
-                Resource::AppendBatch => Err(Failure::method("POST, OPTIONS")),
+            let at = match &resource {
+                Resource::SnapshotAt(at) | Resource::RetentionAt(at) => Some(at.as_str()),
+                _ => None,
+            };
+            match verb {
+                Verb::Append => append::append(app, head, body, place).await,
+                Verb::Read => Box::pin(read::read(app, head, place)).await,
+                Verb::Head => read::head(app, &place).await,
+                Verb::Create => Box::pin(create::create(app, head, body, place)).await,
+                Verb::Delete => delete::delete(app, place).await,
+                Verb::AppendBatch => batch::append(app, head, body, place).await,
+                Verb::Bootstrap => Box::pin(bootstrap::get(app, head, &place)).await,
+                Verb::Redirect => snapshot::redirect(app, head, &place).await,
+                Verb::Publish => Box::pin(snapshot::publish(app, head, body, place, at)).await,
+                Verb::GetSnapshot => snapshot::get(app, head, &place, at.unwrap_or_default()).await,
+                Verb::DeleteSnapshot => snapshot::delete(app, &place, at.unwrap_or_default()).await,
+                Verb::Retain => retention::retain(app, head, place, at).await,
+                Verb::GetAttributes => attributes::get(app, &place).await,
+                Verb::SetAttributes => attributes::put(app, head, body, place).await,
+                _ => unreachable!("the table has no such verb for a stream"),
             }
         }
+        Target::Bucket { surface, bucket } => match verb {
+            Verb::CreateBucket => bucket::create(app, head, surface, bucket).await,
+            Verb::ShowBucket => bucket::show(app, &bucket).await,
+            Verb::DeleteBucket => bucket::delete(app, bucket).await,
+            _ => unreachable!("the table has no such verb for a bucket"),
+        },
+        Target::Listing { bucket, .. } => bucket::list(app, head, &bucket).await,
+        Target::Root | Target::Operational(_) | Target::SubscriptionApi(_) => match verb {
+            Verb::Version => Ok(health::version()),
+            Verb::Alive => Ok(health::alive()),
+            Verb::Ready => Ok(health::ready(app)),
+            Verb::ListBuckets => bucket::list_buckets(app, head).await,
+            Verb::ListBase => bucket::list_base(app, head).await,
+            Verb::ListKeys => keys::list(app, head).await,
+            Verb::CreateKey => Box::pin(keys::create(app, body)).await,
+            Verb::RevokeKey => {
+                let path = head.uri.path();
+                keys::revoke(app, path.rsplit('/').next().unwrap_or_default()).await
+            }
+            _ => unreachable!("the table has no such verb for the server"),
+        },
     }
 }
 
 /// Whether a request reads or writes the body of a snapshot, each by a descriptor of its own.
-fn opens_a_file(method: &Method, target: &Target<'_>) -> bool {
-    let Target::Stream { resource, .. } = target else { return false };
-    match resource {
-        Resource::SnapshotAt(_) => method == Method::GET || method == Method::PUT,
-        Resource::Snapshot => method == Method::PUT,
-        Resource::Bootstrap => method == Method::GET,
+fn opens_a_file(method: &Method, verb: Verb) -> bool {
+    match verb {
+        Verb::Publish => true,
+        Verb::GetSnapshot | Verb::Bootstrap => method == Method::GET,
         _ => false,
+    }
+}
+
+/// Refuses what the credential of a request does not allow besides what its route asks for.
+fn check(head: &Parts, action: Action, subject: Subject<'_>) -> Result<(), Failure> {
+    let Some(access) = head.extensions.get::<Access>() else { return Ok(()) };
+    access.check(action, subject).map_err(|denied| denied_on(denied, subject))
+}
+
+/// The answer to whoever is turned away.
+fn denied_on(denied: Denied, subject: Subject<'_>) -> Failure {
+    match (denied, subject) {
+        (Denied::Missing, _) => Failure::unauthorized(
+            "UNAUTHORIZED",
+            "Nobody without a credential may do this. Send Authorization: Bearer and an API key.",
+            HeaderValue::from_static("Bearer realm=\"headwater\""),
+        ),
+        (Denied::Invalid, _) => Failure::unauthorized(
+            "INVALID_CREDENTIAL",
+            "The credential is not known here, was revoked, or is over.",
+            HeaderValue::from_static("Bearer realm=\"headwater\", error=\"invalid_token\""),
+        ),
+        (Denied::Concealed, Subject::Stream(_)) => Refusal::StreamNotFound.into(),
+        (Denied::Concealed, Subject::Bucket(_) | Subject::Listing(..)) => {
+            Refusal::BucketNotFound.into()
+        }
+        (Denied::Forbidden | Denied::Concealed, _) => Failure::problem(
+            StatusCode::FORBIDDEN,
+            "FORBIDDEN",
+            "Not allowed",
+            "The credential is good, but its scopes do not allow this.",
+        ),
     }
 }
 
 fn is_get(method: &Method) -> bool {
     method == Method::GET || method == Method::HEAD
-}
-
-fn nothing_here() -> Failure {
-    Failure::problem(
-        StatusCode::NOT_FOUND,
-        "NOT_FOUND",
-        "No such resource",
-        "There is nothing under this path.",
-    )
 }
 
 /// Refuses a body that is encoded: it would be stored as it is and misread later.

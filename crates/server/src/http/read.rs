@@ -8,7 +8,7 @@ use headwater_core::refusal::Refusal;
 use headwater_core::stream::read::{Beyond, Facts, Start};
 use headwater_core::wire::accept::Representation;
 use headwater_core::wire::headers::{self as h, Fields};
-use headwater_core::wire::query::{Live, ReadQuery};
+use headwater_core::wire::query::{Live, ReadQuery, ReadStart};
 use http::request::Parts;
 use http::{StatusCode, header};
 
@@ -19,7 +19,13 @@ use super::{App, Place, long_poll, sse};
 
 pub(super) async fn read(app: &Arc<App>, head: &Parts, place: Place) -> Answer {
     let facts = app.facts(&place.name).await?;
-    let query = ReadQuery::parse(head.uri.query())?;
+    let mut query = ReadQuery::parse(head.uri.query())?;
+    if query.live == Some(Live::Sse)
+        && let Some(last) = Fields::of(&head.headers).last_event_id()?
+    {
+        // A browser comes back with the URL that it began with: where it got to is said here.
+        query.start = Some(ReadStart::Offset(last));
+    }
     let start = facts.start(query.start.as_ref())?;
     if query.max_records.is_some() && !facts.is_json() {
         return Err(Refusal::RecordsNeedJson.into());

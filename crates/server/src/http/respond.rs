@@ -193,8 +193,16 @@ impl Failure {
         self
     }
 
+    /// Whoever asks has to say who it is.
+    pub(crate) fn unauthorized(code: &'static str, detail: &str, challenge: HeaderValue) -> Self {
+        let problem = Problem::new(StatusCode::UNAUTHORIZED, code, "Who is asking?", detail);
+        let mut headers = HeaderMap::new();
+        headers.insert(header::WWW_AUTHENTICATE, challenge);
+        Self::Problem(Box::new(problem), headers)
+    }
+
     /// The method does not exist on this resource.
-    pub(crate) fn method(allow: &'static str) -> Self {
+    pub(crate) fn method(allow: &str) -> Self {
         let problem = Problem::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "METHOD_NOT_ALLOWED",
@@ -202,7 +210,7 @@ impl Failure {
             format!("This resource takes {allow}."),
         );
         let mut headers = HeaderMap::new();
-        headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+        insert(&mut headers, header::ALLOW, allow);
         Self::Problem(Box::new(problem), headers)
     }
 
@@ -335,6 +343,18 @@ pub(crate) fn common(headers: &mut HeaderMap) {
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CORP, HeaderValue::from_static("cross-origin"));
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+}
+
+/// What is for one credential is for no shared cache (`extensions.md` §10).
+pub(crate) fn keep_private(headers: &mut HeaderMap) {
+    let kept = headers.get(header::CACHE_CONTROL).and_then(|value| value.to_str().ok());
+    let value = match kept {
+        Some(kept) if kept.contains("no-store") => return,
+        Some(kept) if kept.contains("public") => kept.replace("public", "private"),
+        Some(kept) => format!("private, {kept}"),
+        None => "private".to_owned(),
+    };
+    insert(headers, header::CACHE_CONTROL, value);
 }
 
 /// What a page of another origin may see of an answer. It is longer than most answers to writes.

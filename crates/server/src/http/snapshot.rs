@@ -1,6 +1,7 @@
 //! `{stream}/snapshot` and `{stream}/snapshot/{offset}` (`extensions.md` §4). A body streams to
 //! storage and is hashed on the way; no more than a piece of it is ever in memory.
 
+use std::fmt::Write as _;
 use std::io;
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ use super::locate::{ATTEMPTS_MAX, blocking};
 use super::respond::{self, Answer, Failure, Reply};
 use super::retention::target;
 use super::{App, Place, check_encoding};
+use crate::auth::{Access, link};
 use crate::digest;
 use crate::engine::Outcome;
 use crate::random;
@@ -140,7 +142,12 @@ pub(super) async fn redirect(app: &Arc<App>, head: &Parts, place: &Place) -> Ans
     let resource = Resource::SnapshotAt(snapshot.offset.to_string());
     let mut reply = respond::status(StatusCode::TEMPORARY_REDIRECT);
     let headers = reply.headers_mut();
-    let location = path::encode(place.surface, &place.name, &resource);
+    let mut location = path::encode(place.surface, &place.name, &resource);
+    // A signed link covers where it leads.
+    let linked = head.extensions.get::<Access>().is_some_and(Access::is_link);
+    if let Some(token) = link::of_query(head.uri.query()).filter(|_| linked) {
+        let _infallible = write!(location, "?{}={token}", link::PARAMETER).is_ok();
+    }
     respond::insert(headers, header::LOCATION, location);
     respond::snapshot(headers, snapshot);
     headers.insert(header::CACHE_CONTROL, respond::NO_STORE);

@@ -26,6 +26,7 @@ use super::App;
 use super::body::Body;
 use super::page::stream_headers;
 use super::respond::{Answer, Failure};
+use crate::auth::Visit;
 use crate::engine::Watch;
 use crate::random;
 
@@ -33,7 +34,7 @@ pub(crate) use self::shared::Events;
 
 pub(super) async fn read(
     app: &Arc<App>,
-    _head: &Parts,
+    head: &Parts,
     facts: Facts,
     start: Start,
     query: ReadQuery,
@@ -62,7 +63,8 @@ pub(super) async fn read(
     }
     stream_headers(headers, &facts);
     headers.remove(header::VARY);
-    let reader = LiveReader::new(app, watch, facts, position, query);
+    let mut reader = LiveReader::new(app, watch, facts, position, query);
+    reader.visit = app.visit(head);
     *reply.body_mut() = Body::Live(Box::pin(events(reader)));
     Ok(reply)
 }
@@ -98,6 +100,8 @@ struct LiveReader {
     told: Option<Beyond>,
     until: Instant,
     draining: watch::Receiver<bool>,
+    /// Ends with the credential of whoever reads.
+    visit: Option<Box<Visit>>,
     ended: bool,
 }
 
@@ -145,6 +149,7 @@ impl LiveReader {
             told: None,
             until: Instant::now() + longest.saturating_sub(less),
             draining: app.draining.clone(),
+            visit: None,
             ended: false,
             app: Arc::clone(app),
         }
@@ -152,6 +157,9 @@ impl LiveReader {
 
     async fn step(&mut self) -> Result<Step, Failure> {
         loop {
+            if self.visit.as_ref().is_some_and(|visit| visit.is_over()) {
+                return Ok(Step::End);
+            }
             let changed = self.watch.changed();
             self.facts = self.app.engine.look_at(self.facts.id).wait().await??;
             if let Some(bytes) = self.look().await? {
@@ -169,6 +177,7 @@ impl LiveReader {
             tokio::select! {
                 () = changed => {}
                 _ = self.draining.changed() => {}
+                () = Visit::over_if_any(&mut self.visit) => return Ok(Step::End),
                 () = tokio::time::sleep_until(until) => {
                     if until == keep_alive {
                         return Ok(Step::Send(Bytes::from_static(sse::KEEP_ALIVE)));
@@ -220,6 +229,8 @@ impl LiveReader {
             return Ok(self.control_if_new());
         }
         let mut out = BytesMut::with_capacity(payload.len() + 256);
+        // With an id of its own, so that a reader that is cut right behind it gets nothing twice.
+        sse::id(&mut out, &to.0.to_string());
         match self.facts.content.mode() {
             Mode::Json => sse::data_json_array(&mut out, &payload),
             Mode::Text => self.text.data(&mut out, &payload),

@@ -5,6 +5,7 @@
 
 mod appends;
 mod attributes;
+mod auth;
 mod batch;
 mod bootstrap;
 mod damage;

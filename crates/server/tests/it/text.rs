@@ -206,10 +206,12 @@ fn data_and_control_leave_in_one_piece_and_offsets_rise() {
     while offsets.last() != Some(&offset(5000)) {
         let chunk = String::from_utf8(connection.chunk().unwrap().unwrap()).unwrap();
         // One space after `event:`, none after `data:`, LF line ends.
-        let (data, control) = chunk.split_once("\n\nevent: control\ndata:{").expect(&chunk);
-        assert!(data.starts_with("event: data\ndata:x"));
+        let (data, control) = chunk.split_once("\n\nid:").expect(&chunk);
+        let (id, control) = control.split_once("\nevent: control\ndata:{").expect(&chunk);
+        assert!(data.starts_with(&format!("id:{id}\nevent: data\ndata:x")));
         assert!(control.ends_with("}\n\n") && !control.contains('\r'));
         let next = control.split("streamNextOffset\":\"").nth(1).unwrap();
+        assert_eq!(&next[..20], id);
         offsets.push(next[..20].to_owned());
     }
     assert!(offsets.windows(2).all(|two| two[0] < two[1]));

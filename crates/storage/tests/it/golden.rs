@@ -1,7 +1,8 @@
 //! Every byte format that was ever shipped still opens, and newer ones are left alone.
 //!
 //! `GOLDEN=write cargo test -p headwater-storage golden` writes the directory of the current
-//! version; one that was shipped is never written again. Version 1 has no segments, version 2 no keys.
+//! version; one that was shipped is never written again. Version 1 has no segments,
+//! version 2 no keys.
 
 use std::fs;
 use std::path::{Path, PathBuf};

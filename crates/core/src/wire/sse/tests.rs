@@ -188,7 +188,8 @@ fn control_events_say_only_what_is_so() {
         next_record: None,
     };
     let out = written(|out| control(out, &least));
-    let expected = "event: control\ndata:{\"streamNextOffset\":\"00000000000000000042\"}\n\n";
+    let expected = "id:00000000000000000042\nevent: control\n\
+        data:{\"streamNextOffset\":\"00000000000000000042\"}\n\n";
     assert_eq!(out, expected);
 
     let most = Control {
@@ -200,7 +201,8 @@ fn control_events_say_only_what_is_so() {
         ..least
     };
     let out = written(|out| control(out, &most));
-    let expected = "event: control\ndata:{\"streamNextOffset\":\"00000000000000000042\",\
+    let expected = "id:00000000000000000042\nevent: control\n\
+        data:{\"streamNextOffset\":\"00000000000000000042\",\
         \"streamCursor\":\"1000\",\"upToDate\":true,\"streamClosed\":true,\
         \"streamFirstRecord\":0,\"streamNextRecord\":7}\n\n";
     assert_eq!(out, expected);

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{Answer, Connection, get};
+use super::{Answer, Connection, Request, get};
 
 /// One dispatched event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,10 +42,14 @@ pub(crate) struct Sse {
 }
 
 impl Sse {
-    pub(crate) fn open(mut connection: Connection, target: &str) -> Self {
-        connection.send(&get(target));
+    pub(crate) fn open(connection: Connection, target: &str) -> Self {
+        Self::open_with(connection, &get(target))
+    }
+
+    pub(crate) fn open_with(mut connection: Connection, request: &Request) -> Self {
+        connection.send(request);
         let head = connection.answer_head();
-        assert_eq!(head.status, 200, "{target}: {head:?}");
+        assert_eq!(head.status, 200, "{request:?}: {head:?}");
         assert_eq!(head.need("content-type"), "text/event-stream");
         assert_eq!(head.header("content-length"), None);
         Self {

@@ -98,8 +98,8 @@ impl Ended {
         (self.file.no, self.summary.frames_end)
     }
 
-    /// Only the newest file's bytes are needed once it was read. Returns their memory, unless a part
-    /// of them is still in use.
+    /// Only the newest file's bytes are needed once it was read. Returns their memory, unless a
+    /// part of them is still in use.
     pub(super) fn let_go(&mut self) -> Option<BytesMut> {
         self.last_frame.1 = Bytes::new();
         std::mem::take(&mut self.bytes).try_into_mut().ok()
