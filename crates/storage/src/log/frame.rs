@@ -37,6 +37,15 @@ pub(crate) struct Header {
     pub(crate) seal: bool,
 }
 
+impl Header {
+    /// Whether there can be such a frame, with one before it and one after: whoever follows a log
+    /// may count with its numbers.
+    fn is_possible(&self) -> bool {
+        let next = self.first_lsn.0.checked_add(u64::from(self.groups));
+        self.first_lsn > Lsn::ZERO && next.is_some() && self.slot < u64::MAX
+    }
+}
+
 /// A frame whose checksum is right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
@@ -51,7 +60,7 @@ pub(crate) struct Frame {
 pub(crate) enum Defect {
     /// The bytes do not begin like a frame, or end too early.
     Absent,
-    /// The checksum does not match.
+    /// The checksum does not match, or the header has numbers that no log reaches.
     Checksum,
     /// Intact, but of a version that this program does not know.
     Version(u8),
@@ -97,6 +106,9 @@ pub(crate) fn parse_any(bytes: &[u8]) -> Result<Frame, Defect> {
     }
     if version != VERSION {
         return Err(Defect::Version(version));
+    }
+    if !header.is_possible() {
+        return Err(Defect::Checksum);
     }
     Ok(Frame { header, crc, len })
 }
@@ -180,6 +192,22 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(parse_any(&bad).is_err(), "bit {bit}");
         }
+    }
+
+    /// Their checksums may be right, but no log has them.
+    #[test]
+    fn numbers_that_cannot_be_counted_with_are_refused() {
+        let (good, mut bytes) = frame(b"body");
+        for bad in [
+            Header { first_lsn: Lsn(0), ..good },
+            Header { first_lsn: Lsn(u64::MAX - 2), ..good },
+            Header { slot: u64::MAX, ..good },
+        ] {
+            finish(&mut bytes, &bad);
+            assert_eq!(parse_any(&bytes), Err(Defect::Checksum), "{bad:?}");
+        }
+        finish(&mut bytes, &Header { first_lsn: Lsn(u64::MAX - 3), ..good });
+        assert!(parse_any(&bytes).is_ok());
     }
 
     proptest! {

@@ -123,8 +123,8 @@ impl Scan<'_> {
         let bytes = open.heads.get(at, len).ok()??;
         let head = Head::parse(&bytes)?;
         let ours = head.stream == run.stream
-            && head.offset.0 == run.span.first.0 + u64::from(from.offset)
-            && head.record.0 == run.span.first_record.0 + u64::from(from.record)
+            && head.offset.0.checked_sub(run.span.first.0) == Some(from.offset.into())
+            && head.record.0.checked_sub(run.span.first_record.0) == Some(from.record.into())
             && head.lens().is_some();
         if !ours {
             return None;
@@ -157,7 +157,7 @@ impl Scan<'_> {
     }
 
     fn lost(&mut self, open: &Open, run: &RunEntry, at: u64, offset: u32, detail: &str) {
-        let (first, end) = (run.span.first.0 + u64::from(offset), run.span.end().0);
+        let (first, end) = (run.span.first.0.saturating_add(offset.into()), run.span.end().0);
         let detail = format!("{detail}, in bytes {first} to {end} of a stream");
         let finding = Finding::new(Verdict::Damage, Part::Block, &open.path, at, detail);
         self.find(finding.concerning([run.stream]));

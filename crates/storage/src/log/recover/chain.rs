@@ -159,9 +159,7 @@ impl Chain {
             return Ok(None);
         }
         let first = header.first_lsn;
-        let fits =
-            first.0.checked_add(u64::from(header.groups)).is_some() && header.slot < u64::MAX;
-        if first != self.last.next() || !fits {
+        if first != self.last.next() {
             let last = self.last.0;
             let detail = format!("lsn {} follows lsn {last}: a file is missing", first.0);
             return Err(Error::corrupt(&path, position as u64, detail));
