@@ -27,6 +27,10 @@ pub const ABREAST: u64 = 128;
 /// A server is given up for a new one after this many batches, so that days do not end.
 const BATCHES_PER_HOST: usize = 40;
 
+/// A case that follows bytes has no more requests than this, and no more restarts.
+const FOLLOWED_MAX: u64 = 60;
+const RESTARTS_MAX: u32 = 2;
+
 /// How long a source may be held by a fork that is gone.
 const PURGE_MAX: Duration = Duration::from_secs(5);
 
@@ -64,6 +68,19 @@ struct Case {
 }
 
 impl Case {
+    /// Nothing was asked yet, and nobody else has its names.
+    fn begin(number: u64, host: &mut Host) -> Self {
+        Self {
+            number,
+            tag: host.tag(),
+            model: Model::new(host.now()),
+            connection: None,
+            trace: String::new(),
+            failure: None,
+            requests: 0,
+        }
+    }
+
     fn connect(&mut self, host: SocketAddr) -> io::Result<&mut Connection> {
         if self.connection.is_none() {
             let refused = |lost| io::Error::other(format!("{lost:?}"));
@@ -75,9 +92,18 @@ impl Case {
     /// Chooses a request, predicts its answer, and sends it.
     fn send(&mut self, host: SocketAddr, plan: &Plan, step: u64) -> io::Result<(Ask, Expect)> {
         let mut rng = Rng::of(plan.seed, self.number, step);
-        let ask = generate::ask(&mut rng, &self.model, &self.tag);
+        self.choose(host, plan.lie, &mut rng)
+    }
+
+    fn choose(
+        &mut self,
+        host: SocketAddr,
+        lie: Option<Lie>,
+        rng: &mut Rng<'_>,
+    ) -> io::Result<(Ask, Expect)> {
+        let ask = generate::ask(rng, &self.model, &self.tag);
         let expect = self.model.answer(&ask);
-        let sent = plan.lie.map_or_else(|| ask.clone(), |lie| lie.request(&ask));
+        let sent = lie.map_or_else(|| ask.clone(), |lie| lie.request(&ask));
         self.connect(host)?.send(&sent.request())?;
         self.requests += 1;
         Ok((ask, expect))
@@ -179,19 +205,46 @@ pub fn replay(plan: &Plan, number: u64) -> Result<String, Failure> {
     if case.failure.is_some() { Err(shrink(&mut host, plan, case)) } else { Ok(case.trace) }
 }
 
+/// Runs one case that follows from `bytes` instead of a seed, on a server that others have used:
+/// how much time passes, whether the server is started anew, and what is asked, until they are used
+/// up. Returns how many requests were made.
+pub fn follow(host: &mut Host, bytes: &[u8]) -> Result<u64, Failure> {
+    host.pass(1000 - host.now() % 1000);
+    let mut case = Case::begin(0, host);
+    let mut restarts = 0;
+    let mut rng = Rng::of_bytes(bytes);
+    while !rng.rest().is_empty() && case.requests < FOLLOWED_MAX {
+        let ms = match rng.below(16) {
+            0 if restarts < RESTARTS_MAX => {
+                restarts += 1;
+                case.connection = None;
+                case.model.restart();
+                host.restart();
+                0
+            }
+            1..5 => 300 + 100 * rng.below(16),
+            other => other,
+        };
+        host.pass(ms);
+        case.model.pass(ms);
+        let lost = |error: io::Error| format!("no answer: {error}");
+        case.failure = case.settle(host.address()).map_err(lost).err();
+        if case.failure.is_none() {
+            let sent = case.choose(host.address(), None, &mut rng);
+            let step = case.requests;
+            take_answer(&mut case, None, host.address(), step, sent);
+        }
+        if let Some(what) = case.failure {
+            return Err(Failure { case: 0, what, trace: case.trace });
+        }
+    }
+    Ok(case.requests)
+}
+
 fn run_batch(host: &mut Host, plan: &Plan, numbers: &[u64], skip: &BTreeSet<u64>) -> Vec<Case> {
     // A full second, so that a replay rounds instants in the same way.
     host.pass(1000 - host.now() % 1000);
-    let begin = |number: &u64| Case {
-        number: *number,
-        tag: host.tag(),
-        model: Model::new(host.now()),
-        connection: None,
-        trace: String::new(),
-        failure: None,
-        requests: 0,
-    };
-    let mut cases: Vec<Case> = numbers.iter().map(begin).collect();
+    let mut cases: Vec<Case> = numbers.iter().map(|number| Case::begin(*number, host)).collect();
     let mut schedule = Rng::of(plan.seed, u64::MAX, u64::MAX);
     let restart = plan.steps / 4 + schedule.below(plan.steps / 2 + 1);
     for step in 0..plan.steps {
@@ -231,16 +284,28 @@ fn run_step(host: SocketAddr, plan: &Plan, step: u64, cases: &mut [Case]) {
         sent.push(going.then(|| case.send(host, plan, step)));
     }
     for (case, sent) in cases.iter_mut().zip(sent) {
-        case.failure = match sent {
-            None => continue,
-            Some(Err(error)) => Some(format!("not sent: {error}")),
-            Some(Ok(sent)) => case.receive(plan.lie, host, step, &sent).err().inspect(|what| {
-                let wanted = &sent.1;
-                let note = format!("  !!! {what}\n  model: {wanted:?}\n");
-                case.trace.push_str(&note);
-            }),
-        };
+        if let Some(sent) = sent {
+            take_answer(case, plan.lie, host, step, sent);
+        }
     }
+}
+
+/// Reads the answer to what was sent, and notes what is wrong with it.
+fn take_answer(
+    case: &mut Case,
+    lie: Option<Lie>,
+    host: SocketAddr,
+    step: u64,
+    sent: io::Result<(Ask, Expect)>,
+) {
+    case.failure = match sent {
+        Err(error) => Some(format!("not sent: {error}")),
+        Ok(sent) => case.receive(lie, host, step, &sent).err().inspect(|what| {
+            let wanted = &sent.1;
+            let note = format!("  !!! {what}\n  model: {wanted:?}\n");
+            case.trace.push_str(&note);
+        }),
+    };
 }
 
 /// Leaves out one step after the other, as long as the case still fails.

@@ -48,7 +48,7 @@ const TEXT_BODIES: [&str; 9] = [
 ];
 
 /// One of the requests that a step may make.
-pub fn ask(rng: &mut Rng, model: &Model, tag: &str) -> Ask {
+pub fn ask(rng: &mut Rng<'_>, model: &Model, tag: &str) -> Ask {
     let surface = rng.pick(&[Surface::Root, Surface::Root, Surface::Ds, Surface::Base]);
     let half = if rng.one_in(4) { "b" } else { "a" };
     let id = rng.pick(&["s", "s", "t", "u v"]);
@@ -81,7 +81,7 @@ pub fn ask(rng: &mut Rng, model: &Model, tag: &str) -> Ask {
 }
 
 /// A request about a stream that does not create it.
-fn any(rng: &mut Rng, ask: &mut Ask, stream: Option<&Stream>) {
+fn any(rng: &mut Rng<'_>, ask: &mut Ask, stream: Option<&Stream>) {
     match rng.below(100) {
         0..38 => append(rng, ask, stream),
         38..43 => batch(rng, ask, stream),
@@ -102,7 +102,7 @@ fn any(rng: &mut Rng, ask: &mut Ask, stream: Option<&Stream>) {
     }
 }
 
-fn bucket(rng: &mut Rng, ask: &mut Ask) {
+fn bucket(rng: &mut Rng<'_>, ask: &mut Ask) {
     ask.stream = None;
     match rng.below(8) {
         0 => ask.method = "PUT",
@@ -125,7 +125,7 @@ fn bucket(rng: &mut Rng, ask: &mut Ask) {
     }
 }
 
-fn create(rng: &mut Rng, ask: &mut Ask, there: Option<&Stream>, model: &Model, tag: &str) {
+fn create(rng: &mut Rng<'_>, ask: &mut Ask, there: Option<&Stream>, model: &Model, tag: &str) {
     ask.method = "PUT";
     let same = there.filter(|_| !rng.one_in(3));
     let kind = match same {
@@ -170,7 +170,7 @@ fn create(rng: &mut Rng, ask: &mut Ask, there: Option<&Stream>, model: &Model, t
     }
 }
 
-fn fork(rng: &mut Rng, ask: &mut Ask, there: Option<&Stream>, model: &Model, tag: &str) {
+fn fork(rng: &mut Rng<'_>, ask: &mut Ask, there: Option<&Stream>, model: &Model, tag: &str) {
     let again = there.and_then(Stream::forked_from).filter(|_| !rng.one_in(4)).cloned();
     let mine = model.streams.iter().filter(|((bucket, id), _)| {
         bucket.starts_with(tag) || (bucket.is_empty() && id.starts_with(tag))
@@ -212,7 +212,7 @@ fn fork(rng: &mut Rng, ask: &mut Ask, there: Option<&Stream>, model: &Model, tag
     }
 }
 
-fn append(rng: &mut Rng, ask: &mut Ask, stream: Option<&Stream>) {
+fn append(rng: &mut Rng<'_>, ask: &mut Ask, stream: Option<&Stream>) {
     ask.method = "POST";
     let kind = own_kind(rng, stream);
     let empty = rng.one_in(14);
@@ -245,7 +245,7 @@ fn append(rng: &mut Rng, ask: &mut Ask, stream: Option<&Stream>) {
     }
 }
 
-fn producer(rng: &mut Rng, ask: &mut Ask, stream: Option<&Stream>) {
+fn producer(rng: &mut Rng<'_>, ask: &mut Ask, stream: Option<&Stream>) {
     let id = rng.pick(&["p", "p", "q"]);
     let (epoch, next) = match stream.and_then(|stream| stream.producers.get(id)) {
         Some(known) => (known.epoch, known.seq + 1),
@@ -270,7 +270,7 @@ fn producer(rng: &mut Rng, ask: &mut Ask, stream: Option<&Stream>) {
     }
 }
 
-fn batch(rng: &mut Rng, ask: &mut Ask, stream: Option<&Stream>) {
+fn batch(rng: &mut Rng<'_>, ask: &mut Ask, stream: Option<&Stream>) {
     ask.method = "POST";
     "append-batch".clone_into(&mut ask.resource);
     let kind = own_kind(rng, stream);
@@ -298,7 +298,7 @@ fn batch(rng: &mut Rng, ask: &mut Ask, stream: Option<&Stream>) {
     }
 }
 
-fn read(rng: &mut Rng, ask: &mut Ask, stream: Option<&Stream>) {
+fn read(rng: &mut Rng<'_>, ask: &mut Ask, stream: Option<&Stream>) {
     let is_json = stream.is_some_and(Stream::is_json);
     if rng.one_in(if is_json { 3 } else { 30 }) {
         let next = stream.map_or(0, Stream::next);
@@ -330,7 +330,7 @@ fn read(rng: &mut Rng, ask: &mut Ask, stream: Option<&Stream>) {
     }
 }
 
-fn publish(rng: &mut Rng, ask: &mut Ask, stream: Option<&Stream>) {
+fn publish(rng: &mut Rng<'_>, ask: &mut Ask, stream: Option<&Stream>) {
     named(rng, ask, stream, "snapshot");
     ask.body = rng.pick(&["", "fold", "folded", "folded"]).as_bytes().to_vec();
     if rng.one_in(2) {
@@ -344,7 +344,7 @@ fn publish(rng: &mut Rng, ask: &mut Ask, stream: Option<&Stream>) {
     }
 }
 
-fn snapshot(rng: &mut Rng, ask: &mut Ask, stream: Option<&Stream>) {
+fn snapshot(rng: &mut Rng<'_>, ask: &mut Ask, stream: Option<&Stream>) {
     ask.method = rng.pick(&["GET", "GET", "GET", "HEAD", "DELETE"]);
     if ask.method != "DELETE" && rng.one_in(3) {
         "snapshot".clone_into(&mut ask.resource);
@@ -356,7 +356,7 @@ fn snapshot(rng: &mut Rng, ask: &mut Ask, stream: Option<&Stream>) {
 }
 
 /// PUT of something at an offset, or at a record.
-fn named(rng: &mut Rng, ask: &mut Ask, stream: Option<&Stream>, resource: &str) {
+fn named(rng: &mut Rng<'_>, ask: &mut Ask, stream: Option<&Stream>, resource: &str) {
     ask.method = "PUT";
     let is_json = stream.is_some_and(Stream::is_json);
     let record = rng.one_in(if is_json { 3 } else { 40 });
@@ -373,7 +373,7 @@ fn named(rng: &mut Rng, ask: &mut Ask, stream: Option<&Stream>, resource: &str) 
     };
 }
 
-fn attributes(rng: &mut Rng, ask: &mut Ask) {
+fn attributes(rng: &mut Rng<'_>, ask: &mut Ask) {
     "attrs".clone_into(&mut ask.resource);
     if rng.one_in(2) {
         ask.method = "PUT";
@@ -384,7 +384,7 @@ fn attributes(rng: &mut Rng, ask: &mut Ask) {
 }
 
 /// A number that is mostly one of the stream's own boundaries.
-fn place(rng: &mut Rng, stream: Option<&Stream>) -> String {
+fn place(rng: &mut Rng<'_>, stream: Option<&Stream>) -> String {
     let ends = stream.map_or(vec![0], Stream::boundaries);
     let tail = ends[ends.len() - 1];
     let (at, retained) = (rng.pick(&ends), stream.map_or(0, |stream| stream.retained));
@@ -399,7 +399,7 @@ fn place(rng: &mut Rng, stream: Option<&Stream>) -> String {
     }
 }
 
-fn place_or_word(rng: &mut Rng, stream: Option<&Stream>) -> String {
+fn place_or_word(rng: &mut Rng<'_>, stream: Option<&Stream>) -> String {
     match rng.below(12) {
         0..3 => "-1".to_owned(),
         3 => "now".to_owned(),
@@ -409,7 +409,7 @@ fn place_or_word(rng: &mut Rng, stream: Option<&Stream>) -> String {
 }
 
 /// Mostly what the stream holds.
-fn own_kind(rng: &mut Rng, stream: Option<&Stream>) -> String {
+fn own_kind(rng: &mut Rng<'_>, stream: Option<&Stream>) -> String {
     match stream {
         Some(stream) if !rng.one_in(25) => stream.kind().to_owned(),
         _ => rng.pick(&[JSON, "text/plain", "application/octet-stream"]).to_owned(),
@@ -417,7 +417,7 @@ fn own_kind(rng: &mut Rng, stream: Option<&Stream>) -> String {
 }
 
 /// The same type, perhaps written in another way; seldom no type at all.
-fn decorate(rng: &mut Rng, kind: &str) -> String {
+fn decorate(rng: &mut Rng<'_>, kind: &str) -> String {
     match rng.below(40) {
         0 => "no-type".to_owned(),
         1 => kind.to_ascii_uppercase(),
@@ -426,7 +426,7 @@ fn decorate(rng: &mut Rng, kind: &str) -> String {
     }
 }
 
-fn body(rng: &mut Rng, kind: &str) -> Vec<u8> {
+fn body(rng: &mut Rng<'_>, kind: &str) -> Vec<u8> {
     let kind = kind.to_ascii_lowercase();
     if kind.starts_with(JSON) {
         let n = JSON_BODIES.len() - if rng.one_in(4) { 0 } else { 4 };
@@ -435,10 +435,10 @@ fn body(rng: &mut Rng, kind: &str) -> Vec<u8> {
     if kind.starts_with("text/") {
         return rng.pick(&TEXT_BODIES).as_bytes().to_vec();
     }
-    (0..=rng.below(60)).map(|_| rng.number().to_be_bytes()[0]).collect()
+    (0..=rng.below(60)).map(|_| rng.below(256).to_le_bytes()[0]).collect()
 }
 
-fn instant(rng: &mut Rng, now: u64) -> String {
+fn instant(rng: &mut Rng<'_>, now: u64) -> String {
     let at = (now - EPOCH_MS) / 1000 + 1 + rng.below(6);
     format!("2030-01-01T{:02}:{:02}:{:02}Z", at / 3600, at / 60 % 60, at % 60)
 }
