@@ -16,6 +16,9 @@ mod codec;
 mod disk;
 mod entry;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzz;
 mod hash;
 mod health;
 mod location;
