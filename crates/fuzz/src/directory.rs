@@ -124,9 +124,10 @@ fn check_removed(before: &[(String, Vec<u8>)], disk: &MemDisk, engine: &Engine) 
     }
 }
 
-/// Whether there is an intact frame right behind the header.
+/// Whether there is an intact frame anywhere.
 fn holds_frames(file: &[u8]) -> bool {
-    frame(&Bytes::copy_from_slice(file), 60).is_some()
+    let file = Bytes::copy_from_slice(file);
+    (0..file.len()).any(|at| file[at..].starts_with(b"HWfr") && frame(&file, at).is_some())
 }
 
 /// Whether the number of a log file lies below the manifest's floor.
@@ -180,5 +181,7 @@ fn lists(manifest: &[u8]) -> Option<Lists> {
             at += 40;
         }
     }
+    // No block has a file of this number.
+    lists.checkpoints.remove(&0);
     Some(lists)
 }

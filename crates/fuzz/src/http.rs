@@ -43,12 +43,11 @@ impl Server {
 
     /// Streams to send to; they may be there already.
     fn create(&mut self) {
-        for (path, kind) in
-            [("/demo", ""), ("/demo/t", "text/plain"), ("/demo/j", "application/json")]
-        {
-            let request = format!(
-                "PUT {path} HTTP/1.1\r\nHost: h\r\nContent-Type: {kind}\r\nContent-Length: 0\r\n\r\n"
-            );
+        let text = "Content-Type: text/plain\r\n";
+        let json = "Content-Type: application/json\r\n";
+        for (path, kind) in [("/demo", ""), ("/demo/t", text), ("/demo/j", json)] {
+            let head = format!("PUT {path} HTTP/1.1\r\nHost: h\r\n{kind}");
+            let request = format!("{head}Content-Length: 0\r\n\r\n");
             self.ask(&request);
         }
     }
@@ -83,11 +82,9 @@ pub(crate) fn run(data: &[u8]) {
     let kind = input.byte() % 6;
     let rest = input.rest();
     let post = |path: &str, kind: &str, body: &[u8]| {
-        let len = body.len();
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: h\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n\r\n"
-        );
-        [head.as_bytes(), body].concat()
+        let head = format!("POST {path} HTTP/1.1\r\nHost: h\r\nContent-Type: {kind}\r\n");
+        let length = format!("Content-Length: {}\r\n\r\n", body.len());
+        [head.as_bytes(), length.as_bytes(), body].concat()
     };
     let bytes = match kind {
         0 => rest.to_vec(),

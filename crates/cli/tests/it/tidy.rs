@@ -25,9 +25,10 @@ impl Source {
     /// What ships: no tests, no test-only crates.
     fn ships(&self) -> bool {
         let test = self.path.contains("/tests/") || self.path.ends_with("tests.rs");
-        let test_crate = ["crates/fuzz/", "crates/model/", "crates/sim/", "crates/torture/", "bench/"]
-            .iter()
-            .any(|folder| self.path.starts_with(folder));
+        let test_crate =
+            ["crates/fuzz/", "crates/model/", "crates/sim/", "crates/torture/", "bench/"]
+                .iter()
+                .any(|folder| self.path.starts_with(folder));
         !test && !test_crate
     }
 

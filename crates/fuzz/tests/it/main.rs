@@ -83,4 +83,8 @@ macro_rules! targets {
     };
 }
 
-targets! { log segment manifest checkpoint blob backup directory json sse multipart head http session }
+targets! {
+    log segment manifest checkpoint blob backup directory
+    json sse multipart head
+    http session
+}
