@@ -286,3 +286,90 @@ pub(crate) fn manifest(bytes: &mut [u8], checkpoints: &[(u64, Vec<u8>)]) {
     }
     whole(bytes);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use bytes::Bytes;
+    use headwater_storage::fuzz::frame;
+
+    use super::*;
+
+    /// Every file of a folder of the golden directories, with the number in its name.
+    fn golden(folder: &str) -> Vec<(u64, Vec<u8>)> {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../storage/tests/golden");
+        let mut files = Vec::new();
+        for version in ["v1", "v2"] {
+            let Ok(folder) = fs::read_dir(golden.join(version).join(folder)) else { continue };
+            for entry in folder.map(|entry| entry.unwrap()).filter(|it| it.path().is_file()) {
+                let name = entry.file_name().into_string().unwrap();
+                let number = name.get(..10).and_then(|no| no.parse().ok()).unwrap_or(0);
+                files.push((number, fs::read(entry.path()).unwrap()));
+            }
+        }
+        assert!(!files.is_empty(), "there are golden files in {folder:?}");
+        files
+    }
+
+    /// What is right stays as it is: the layouts here are those of `docs/format.md`.
+    #[test]
+    fn intact_files_are_left_alone() {
+        let checkpoints = golden("checkpoint");
+        let mends: [(&str, &dyn Fn(&mut [u8])); 5] = [
+            ("log", &|bytes| {
+                log(bytes, None);
+            }),
+            ("segment", &segment),
+            ("checkpoint", &checkpoint),
+            ("blob", &blob),
+            ("", &|bytes| manifest(bytes, &checkpoints)),
+        ];
+        for (folder, mend) in mends {
+            for (number, good) in golden(folder) {
+                let mut bytes = good.clone();
+                mend(&mut bytes);
+                assert!(bytes == good, "file {number} of {folder:?}");
+            }
+        }
+    }
+
+    /// What is said in a frame may change.
+    #[test]
+    fn a_changed_frame_is_one_again() {
+        let whole = |bytes: &[u8]| {
+            let found = frame(&Bytes::copy_from_slice(bytes), LOG_HEADER);
+            found.is_some_and(|(_, groups)| groups.is_ok())
+        };
+        // The newest file of a log may have no frame yet.
+        let files: Vec<_> = golden("log").into_iter().filter(|(_, good)| whole(good)).collect();
+        assert!(files.len() >= 7);
+        for (number, mut bytes) in files {
+            bytes[LOG_HEADER + FRAME_HEADER + 8] ^= 1;
+            assert!(!whole(&bytes), "file {number}");
+            log(&mut bytes, None);
+            assert!(whole(&bytes), "file {number}");
+        }
+    }
+
+    /// A segment, a checkpoint and a blob whose checksums are all zero.
+    #[test]
+    fn lost_checksums_are_found_again() {
+        for (folder, mend, at) in [
+            ("segment", segment as fn(&mut [u8]), 32),
+            ("checkpoint", checkpoint, 44),
+            ("blob", blob, 28),
+        ] {
+            for (number, good) in golden(folder) {
+                let mut bytes = good.clone();
+                let end = if folder == "checkpoint" { 40 } else { bytes.len() };
+                put(&mut bytes, at, 0);
+                put(&mut bytes, end - 4, 0);
+                assert!(bytes != good);
+                mend(&mut bytes);
+                assert!(bytes == good, "file {number} of {folder:?}");
+            }
+        }
+    }
+}
