@@ -297,6 +297,8 @@ mod tests {
 
     use super::*;
 
+    type Mend<'a> = &'a dyn Fn(&mut [u8]);
+
     /// Every file of a folder of the golden directories, with the number in its name.
     fn golden(folder: &str) -> Vec<(u64, Vec<u8>)> {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../storage/tests/golden");
@@ -317,7 +319,7 @@ mod tests {
     #[test]
     fn intact_files_are_left_alone() {
         let checkpoints = golden("checkpoint");
-        let mends: [(&str, &dyn Fn(&mut [u8])); 5] = [
+        let mends: [(&str, Mend<'_>); 5] = [
             ("log", &|bytes| {
                 log(bytes, None);
             }),
