@@ -58,20 +58,34 @@ fn stopped(error: &RunError, asked: SocketAddr) -> Failure {
         Some(cause) => Failure::because(exit, error.to_string(), cause),
         None => Failure::new(exit, error.to_string()),
     };
-    match kind_of(error) {
-        Some(io::ErrorKind::AddrInUse) => failure.hint(format!(
+    // A directory may be denied, too; only an address that is taken or denied has another one.
+    let RunError::Listen(_, cause) = error else { return failure };
+    match cause.kind() {
+        io::ErrorKind::AddrInUse => failure.hint(format!(
             "another process listens on {asked}; --listen names another address, port 0 any free \
              port"
         )),
-        Some(io::ErrorKind::PermissionDenied) if asked.port() < 1024 => failure
+        io::ErrorKind::PermissionDenied if asked.port() < 1024 => failure
             .hint("ports below 1024 are the administrator's; --listen names another".to_owned()),
         _ => failure,
     }
 }
 
-/// What the operating system said, if anything.
-fn kind_of(error: &RunError) -> Option<io::ErrorKind> {
-    std::iter::successors(error.source(), |&error| error.source())
-        .find_map(|error| error.downcast_ref::<io::Error>())
-        .map(io::Error::kind)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_address_that_is_denied_is_told_to_be_the_administrators() {
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let told = |error: &RunError, port: u16| {
+            let asked = SocketAddr::from(([127, 0, 0, 1], port));
+            format!("{:?}", stopped(error, asked)).contains("administrator's")
+        };
+        let address = SocketAddr::from(([127, 0, 0, 1], 80));
+        assert!(told(&RunError::Listen(address, denied()), 80));
+        assert!(!told(&RunError::Listen(address, denied()), 8080));
+        // A folder or a thread that is denied has no port, though any may have been asked for.
+        assert!(!told(&RunError::System(denied()), 0));
+    }
 }
