@@ -23,8 +23,9 @@ use crate::net::Handover;
 pub(crate) const BUDGET_UNIT: u64 = 1024;
 
 /// A body's first share of the budget is at most this many bytes: more is given for what has
-/// arrived, not for what was promised.
-const FIRST_SHARE_BYTES: u64 = 1024 * 1024;
+/// arrived, not for what was promised. Bodies of which nothing arrives, on as many connections as
+/// there may be by default, hold a quarter of the default budget, so that they keep nobody out.
+const FIRST_SHARE_BYTES: u64 = 4 * 1024;
 
 /// A body makes progress when this many bytes of it have arrived, or its rest. Without this a byte
 /// now and then would hold a connection and a share of the budget for ever.
@@ -182,6 +183,8 @@ impl App {
         let Some(first) = pieces.next().await? else {
             return Ok(Taken { bytes: Bytes::new(), share: None });
         };
+        let longest = declared.unwrap_or(limit);
+        self.widen(&mut share, first.len(), longest)?;
         let second = if pieces.body.is_end_stream() { None } else { pieces.next().await? };
         let Some(second) = second else {
             return Ok(Taken { bytes: first, share: Some(share) });
@@ -190,17 +193,29 @@ impl App {
         all.extend_from_slice(&first);
         all.extend_from_slice(&second);
         loop {
-            let held = share.num_permits() as u64 * BUDGET_UNIT;
-            if let Some(missing) = (all.len() as u64).checked_sub(held).filter(|more| *more > 0) {
-                // Doubling keeps the number of steps small.
-                let rest = declared.unwrap_or(limit).saturating_sub(held);
-                share.merge(self.share(missing.max(held.min(rest)))?);
-            }
+            self.widen(&mut share, all.len(), longest)?;
             match pieces.next().await? {
                 Some(piece) => all.extend_from_slice(&piece),
                 None => return Ok(Taken { bytes: all.freeze(), share: Some(share) }),
             }
         }
+    }
+
+    /// Makes sure that a body has a share for all that has arrived of it; it is never longer than
+    /// `longest`.
+    fn widen(
+        &self,
+        share: &mut OwnedSemaphorePermit,
+        arrived: usize,
+        longest: u64,
+    ) -> Result<(), Failure> {
+        let held = share.num_permits() as u64 * BUDGET_UNIT;
+        if let Some(missing) = (arrived as u64).checked_sub(held).filter(|more| *more > 0) {
+            // Doubling keeps the number of steps small.
+            let rest = longest.saturating_sub(held);
+            share.merge(self.share(missing.max(held.min(rest)))?);
+        }
+        Ok(())
     }
 
     fn share(&self, bytes: u64) -> Result<OwnedSemaphorePermit, Failure> {

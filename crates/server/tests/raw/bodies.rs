@@ -217,6 +217,9 @@ fn bodies_beyond_the_memory_for_all_of_them_are_503_and_others_go_on() {
     holder.send(vec![b'a'; len - 1]);
     let big = vec![b'b'; 100 * 1024];
     let text = "Content-Type: text/plain\r\n";
+    eventually("what was sent has arrived", Duration::from_secs(10), || {
+        server.ask("POST", "/demo/x", text, &big).status == 503
+    });
     let answer = server.ask("POST", "/demo/x", text, &big).problem(503, "OVERLOADED");
     assert!(answer.need("retry-after").parse::<u32>().unwrap() > 0);
     // A small one still fits, and what is held ends well.
@@ -230,15 +233,23 @@ fn bodies_beyond_the_memory_for_all_of_them_are_503_and_others_go_on() {
 
 #[test]
 fn what_a_body_promises_takes_no_memory_from_others() {
+    const IDLE: usize = 200;
+    // In proportion what there is by default, where sixteen thousand may be connected.
     let server = Headwater::with(|config| {
-        config.body_bytes_in_flight_max = 64 * 1024 * 1024;
+        config.body_bytes_in_flight_max = 4 * 1024 * 1024;
         config.body_timeout = Duration::from_mins(1);
     });
     server.create("/demo/x");
-    let idle: Vec<Wire> = (0..16)
-        .map(|_| {
+    let idle: Vec<Wire> = (0..IDLE)
+        .map(|number| {
             let mut wire = server.connect();
-            wire.send(head("/demo/x", 32 * 1024 * 1024) + "x");
+            // Whether little was promised, or much.
+            let promised = if number % 2 == 0 { 32 * 1024 * 1024 } else { 64 * 1024 };
+            let expect = "Expect: 100-continue\r\nContent-Type: text/plain\r\n";
+            let length = format!("{expect}Content-Length: {promised}\r\n");
+            wire.send(request("POST", "/demo/x", &length, b""));
+            assert_eq!(wire.head().status, 100);
+            wire.send(b"x");
             wire
         })
         .collect();
