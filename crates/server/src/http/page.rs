@@ -32,6 +32,13 @@ const CATCH_UP: HeaderValue =
 const SEALED: HeaderValue =
     HeaderValue::from_static("public, max-age=3600, stale-while-revalidate=300, immutable");
 
+/// The same two for who came with credentials: whoever checks them stands behind the caches that
+/// others share, and these must not answer in its place.
+const CATCH_UP_PRIVATE: HeaderValue =
+    HeaderValue::from_static("private, max-age=60, stale-while-revalidate=300");
+const SEALED_PRIVATE: HeaderValue =
+    HeaderValue::from_static("private, max-age=3600, stale-while-revalidate=300, immutable");
+
 /// Which messages an answer holds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Page {
@@ -105,7 +112,7 @@ impl App {
         };
         let headers = reply.headers_mut();
         respond::insert(headers, header::ETAG, etag);
-        page_headers(headers, facts, page, representation);
+        page_headers(headers, head, facts, page, representation);
         self.engine.renew(facts).wait().await?;
         Ok(reply)
     }
@@ -119,6 +126,7 @@ pub(super) fn representation(head: &Parts, facts: &Facts) -> Representation {
 /// What the head of an answer says of a page.
 pub(super) fn page_headers(
     headers: &mut HeaderMap,
+    head: &Parts,
     facts: &Facts,
     page: Page,
     representation: Representation,
@@ -136,12 +144,14 @@ pub(super) fn page_headers(
             headers.insert(h::STREAM_CLOSED, respond::TRUE);
         }
     }
-    let cache = if page.from.0 == page.to.0 {
-        respond::NO_STORE
-    } else if !at_tail || facts.closed {
-        SEALED
-    } else {
-        CATCH_UP
+    let can_grow = at_tail && !facts.closed;
+    let is_shared = !head.headers.contains_key(header::AUTHORIZATION);
+    let cache = match (can_grow, is_shared) {
+        _ if page.from.0 == page.to.0 => respond::NO_STORE,
+        (false, true) => SEALED,
+        (true, true) => CATCH_UP,
+        (false, false) => SEALED_PRIVATE,
+        (true, false) => CATCH_UP_PRIVATE,
     };
     headers.insert(header::CACHE_CONTROL, cache);
     stream_headers(headers, facts);

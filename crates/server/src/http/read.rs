@@ -76,7 +76,8 @@ fn nothing_new(head: &Parts, facts: &Facts) -> Reply {
         _ => Bytes::new(),
     };
     let mut reply = http::Response::new(Body::Full(body));
-    page_headers(reply.headers_mut(), facts, Page { from: tail, to: tail }, representation);
+    let page = Page { from: tail, to: tail };
+    page_headers(reply.headers_mut(), head, facts, page, representation);
     reply
 }
 

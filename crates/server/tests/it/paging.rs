@@ -178,6 +178,21 @@ fn data_may_be_cached_and_the_empty_tail_may_not() {
 }
 
 #[test]
+fn what_was_asked_for_with_credentials_is_for_no_shared_cache() {
+    let server = Headwater::with(|config| config.read_page_bytes = 2);
+    server.text_stream("/demo/s", &["a", "b", "c"]);
+    for query in ["", "?offset=2", "?offset=3", "?offset=0&live=long-poll", "?offset=now"] {
+        for credentials in ["Bearer token", "Basic dTpw", ""] {
+            let asked = get(format!("/demo/s{query}")).header("Authorization", credentials);
+            let answer = server.send(asked).expect(200);
+            let cache = answer.need("cache-control");
+            let kept_apart = cache.starts_with("private, max-age=") || cache == "no-store";
+            assert!(kept_apart, "{query} {credentials:?}: {cache}");
+        }
+    }
+}
+
+#[test]
 fn only_a_page_that_can_grow_is_cached_for_a_short_time() {
     let server = Headwater::with(|config| config.read_page_bytes = 2);
     server.text_stream("/demo/s", &["a", "b", "c"]);
