@@ -42,6 +42,11 @@ impl Ring {
         }
     }
 
+    /// Forgets everything; what comes later is kept again.
+    pub(crate) fn clear(&self) {
+        *self.frames.write() = Frames::default();
+    }
+
     /// The `len` bytes at `position` of a file, if one frame here holds them all.
     pub(crate) fn get(&self, file_no: FileNo, position: u32, len: u32) -> Option<Bytes> {
         let frames = self.frames.read();
@@ -90,6 +95,16 @@ mod tests {
         ring.push(2, 60, Bytes::from_static(b"!"));
         assert_eq!((ring.holds(1, 52), ring.holds(1, 60)), (false, true));
         assert_eq!(ring.oldest_file(), Some(1));
+    }
+
+    #[test]
+    fn what_was_forgotten_is_gone_and_what_comes_later_is_kept() {
+        let ring = Ring::new(10);
+        ring.push(1, 50, Bytes::from_static(b"01234"));
+        ring.clear();
+        assert_eq!((ring.get(1, 50, 1), ring.oldest_file()), (None, None));
+        ring.push(2, 50, Bytes::from_static(b"0123456789"));
+        assert_eq!((ring.get(2, 59, 1).as_deref(), ring.oldest_file()), (Some(&b"9"[..]), Some(2)));
     }
 
     #[test]

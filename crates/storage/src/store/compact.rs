@@ -90,6 +90,13 @@ impl<T: Send> Store<T> {
         self.freed.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Forgets the newest frames that are kept in memory, so that the files that they are in may be
+    /// compacted like all others. Reads take longer until there are new ones: this is for when room
+    /// on the disk is worth more.
+    pub fn forget_newest(&self) {
+        self.ring.clear();
+    }
+
     /// One bounded step of compaction; false when there is nothing to do, or nothing before the log
     /// is durable. `need` tells what is needed of a part of a stream, as of now: a part that is not
     /// needed will never be needed again.
