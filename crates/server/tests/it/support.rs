@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use headwater_server::Server;
+use headwater_server::clock::Clock;
 use headwater_server::config::Config;
 
 pub(crate) use client::{Answer, Connection, Request, delete, get, head, post, put, request};
@@ -36,7 +37,11 @@ pub(crate) const SURFACES: [(&str, &str); 3] =
 pub(crate) struct Headwater {
     server: Option<Server>,
     config: Config,
+    begin: Begin,
 }
+
+/// How a server is started, also when it is started again.
+type Begin = Box<dyn Fn(Config) -> Server + Send + Sync>;
 
 impl Headwater {
     pub(crate) fn start() -> Self {
@@ -45,6 +50,16 @@ impl Headwater {
 
     /// Starts with other settings than those of the tests.
     pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::begin(change, Box::new(|config| Server::start(config).unwrap()))
+    }
+
+    /// Starts, also after a restart, with a clock that the test sets.
+    pub(crate) fn at<C: Clock + Clone + 'static>(clock: C) -> Self {
+        let begin = move |config| Server::start_at(config, Box::new(clock.clone())).unwrap();
+        Self::begin(|_| {}, Box::new(begin))
+    }
+
+    fn begin(change: impl FnOnce(&mut Config), begin: Begin) -> Self {
         let mut config = Config {
             listen: "127.0.0.1:0".parse().unwrap(),
             data_dir: directory(),
@@ -58,8 +73,8 @@ impl Headwater {
             ..Config::default()
         };
         change(&mut config);
-        let server = Server::start(config.clone()).unwrap();
-        Self { server: Some(server), config }
+        let server = begin(config.clone());
+        Self { server: Some(server), config, begin }
     }
 
     /// Ends the server and starts another one on what it stored.
@@ -71,7 +86,7 @@ impl Headwater {
     pub(crate) fn restart_with(&mut self, change: impl FnOnce(&mut Config)) {
         self.server.take().unwrap().stop().unwrap();
         change(&mut self.config);
-        self.server = Some(Server::start(self.config.clone()).unwrap());
+        self.server = Some((self.begin)(self.config.clone()));
     }
 
     /// How many files of at least `bytes` the server keeps.
