@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the out-of-process tests need: three folders of npm packages and a Python
+# Installs what the out-of-process tests need: four folders of npm packages and a Python
 # environment in .venv. Does nothing where all is there already. On a Debian machine it also
 # installs Node and Python themselves if they are missing.
 set -euo pipefail
@@ -30,20 +30,26 @@ if [ ${#missing[@]} -gt 0 ]; then
   }
 fi
 
-# Nobody else needs strace: without it the tests of system calls say that they are skipped.
-if ! command -v strace >/dev/null; then
+# Nobody else needs these: without one of them its tests say that they are skipped.
+install_or_warn() {
+  local program=$1 package=$2 tests=$3
+  if PATH=$PATH:/usr/sbin command -v "$program" >/dev/null; then return; fi
   if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-    apt-get update && apt-get install -y --no-install-recommends strace ||
-      echo "warning: strace cannot be installed, tests/syscalls will be skipped" >&2
+    apt-get update &&
+      DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$package" ||
+      echo "warning: $package cannot be installed, $tests will be skipped" >&2
   else
-    echo "warning: please install strace, tests/syscalls will be skipped" >&2
+    echo "warning: please install $package, $tests will be skipped" >&2
   fi
-fi
+}
+install_or_warn strace strace tests/syscalls
+install_or_warn nginx nginx-light tests/cache
+install_or_warn faketime faketime tests/machine/test_clock.py
 
 # A copy of the list that was installed tells whether it has changed since.
 up_to_date() { cmp -s "$1" "$2"; }
 
-for folder in conformance examples/collab tests/editing; do
+for folder in conformance examples/collab tests/editing tests/injection; do
   lock=$folder/package-lock.json
   stamp=$folder/node_modules/.installed-lock.json
   if ! up_to_date "$lock" "$stamp"; then
