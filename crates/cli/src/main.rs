@@ -31,6 +31,7 @@ mod key;
 mod listing;
 mod logging;
 mod ls;
+mod memory;
 mod multipart;
 mod read;
 mod receipt;
@@ -53,6 +54,7 @@ use failure::Outcome;
 use screen::Screen;
 
 fn main() -> ExitCode {
+    memory::give_large_buffers_back();
     let cli = Cli::parse();
     let screen = Screen::new(cli.color);
     match run(cli.verb, screen) {
