@@ -15,22 +15,10 @@ use crate::reader::{Next, read_on};
 use crate::rng::Rng;
 use crate::world::{Ledger, Stream, World};
 
-/// Of the streams that were deleted more than a round ago, so many are looked at.
-const OLD_GRAVES: u64 = 40;
-
-/// Looks at everything.
+/// Looks at everything that is not gone for good.
 pub fn audit(world: &World, client: &mut Client, rng: &mut Rng) {
     // Oldest first: a fork is compared with a source that has been settled.
-    let streams = world.streams();
-    let old = |stream: &Stream| {
-        stream.ledger().life.gone == Tri::Yes
-            && stream.round.load(Ordering::SeqCst) + 2 < world.round()
-    };
-    let graves = streams.iter().filter(|stream| old(stream)).count() as u64;
-    for stream in &streams {
-        if old(stream) && graves > OLD_GRAVES && rng.below(graves) >= OLD_GRAVES {
-            continue;
-        }
+    for stream in &world.streams() {
         if !stream.superseded.load(Ordering::SeqCst) {
             look(world, client, stream, rng);
         }

@@ -8,12 +8,14 @@
 //! - [`message`] makes content that describes itself, [`content`] finds it again in what is read.
 //! - [`producer`], [`plain`], [`reader`], [`lifecycle`], [`publisher`] and [`tenant`] work;
 //!   [`judge`] looks at every answer that they get.
-//! - [`audit`], [`bootstrap`] and [`listing`] look at everything after a restart.
+//! - [`audit`], [`bootstrap`] and [`listing`] look at everything after a restart; [`graves`]
+//!   forgets what is gone.
 //! - [`process`] and [`http`] reach the server.
 
 pub mod audit;
 pub mod bootstrap;
 pub mod content;
+pub mod graves;
 pub mod http;
 pub mod judge;
 pub mod life;

@@ -22,6 +22,13 @@ const WRITABLE_MIN: usize = 10;
 /// With more streams, some are deleted first.
 const LIVING_MAX: usize = 36;
 
+/// Forks of forks are not made deeper than this, and not of streams that are longer, so that a
+/// round of a long run has no more to read than one of a short run.
+const FORK_DEPTH_MAX: usize = 12;
+
+/// See [`FORK_DEPTH_MAX`].
+const FORK_SOURCE_BYTES_MAX: u64 = 2 << 20;
+
 /// The actor.
 #[derive(Debug)]
 pub struct Lifecycle {
@@ -46,6 +53,9 @@ impl Lifecycle {
 
     fn step(&mut self, world: &World, client: &mut Client, rng: &mut Rng) {
         let living = world.streams_where(Stream::lives);
+        if let Some(stream) = living.iter().find(|stream| stream.is_long_told()) {
+            return delete(world, client, stream, rng);
+        }
         let writable = world.streams_where(Stream::writable).len();
         let choice = if writable < WRITABLE_MIN { 0 } else { rng.below(10) };
         let Some(stream) = rng.pick(&living).filter(|_| choice > 0) else {
@@ -53,7 +63,7 @@ impl Lifecycle {
         };
         match choice {
             _ if living.len() > LIVING_MAX => delete(world, client, stream, rng),
-            1..6 => fork(world, client, stream, rng),
+            1..6 if may_be_forked(stream) => fork(world, client, stream, rng),
             6 => self.close(world, client, stream, rng),
             7 => delete(world, client, stream, rng),
             _ => create(world, client, rng),
@@ -94,7 +104,8 @@ fn place(world: &World, rng: &mut Rng) -> impl FnOnce(u32) -> Place {
     });
     let wants = rng.one_in(4);
     // A source that forks still need keeps its name.
-    let again = rng.pick(&free).filter(|stream| wants && !is_held(world, stream)).cloned();
+    let held = world.held();
+    let again = rng.pick(&free).filter(|stream| wants && !held.contains(&stream.no)).cloned();
     let choice = rng.below(4);
     move |no| match again {
         Some(stream) => {
@@ -105,19 +116,6 @@ fn place(world: &World, rng: &mut Rng) -> impl FnOnce(u32) -> Place {
         None if choice == 1 => Place::Bucket(BUCKETS[0], format!("s{no}")),
         None => Place::Bucket(BUCKETS[1], format!("s{no}")),
     }
-}
-
-/// Whether forks need what is left of a deleted stream, for all that is known.
-pub fn is_held(world: &World, stream: &Stream) -> bool {
-    world.streams().iter().any(|fork| {
-        let is_fork = fork.source.as_ref().is_some_and(|source| source.no == stream.no);
-        is_fork
-            && match fork.ends() {
-                (Tri::No, _) => false,
-                (_, Tri::Yes) => is_held(world, fork),
-                _ => true,
-            }
-    })
 }
 
 fn create(world: &World, client: &mut Client, rng: &mut Rng) {
@@ -207,6 +205,10 @@ fn delete(world: &World, client: &mut Client, stream: &Arc<Stream>, rng: &mut Rn
         Verdict::Gone => world.breach(format!("{stream}: it was gone before it was deleted")),
         Verdict::Closed | Verdict::Unknown | Verdict::NotDone => {}
     }
+}
+
+fn may_be_forked(source: &Stream) -> bool {
+    source.depth() < FORK_DEPTH_MAX && source.ledger().log.floor() <= FORK_SOURCE_BYTES_MAX
 }
 
 /// Where a fork is to begin.

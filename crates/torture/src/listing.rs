@@ -9,7 +9,6 @@ use serde_json::Value;
 use crate::audit::ask;
 use crate::http::{Client, Request};
 use crate::life::Tri;
-use crate::lifecycle::is_held;
 use crate::log::{Checked, breach};
 use crate::world::{Place, Stream, World};
 
@@ -24,6 +23,7 @@ const PURGE_REST: Duration = Duration::from_millis(20);
 pub fn check_bucket(world: &World, client: &mut Client, bucket: &'static str) -> Checked {
     let mut listed = listing(client, bucket)?;
     let (mut there, mut held) = (0, 0);
+    let needed = world.held();
     for stream in world.streams() {
         let Place::Bucket(is, name) = &stream.place else { continue };
         if *is != bucket || stream.superseded.load(std::sync::atomic::Ordering::SeqCst) {
@@ -37,7 +37,7 @@ pub fn check_bucket(world: &World, client: &mut Client, bucket: &'static str) ->
                 };
                 check_entry(&stream, &entry)?;
             }
-            (Tri::Yes, _) => held += u64::from(is_held(world, &stream)),
+            (Tri::Yes, _) => held += u64::from(needed.contains(&stream.no)),
             _ => {}
         }
     }

@@ -16,6 +16,9 @@ use headwater_history::{
 use crate::log::{Breach, Checked, Seen};
 use crate::message::Key;
 
+/// A record with more events and messages than this is long: it takes some 30 MiB.
+const LONG: usize = 500_000;
+
 /// An event is told in at most so many bytes.
 const TOLD_BYTES_MAX: usize = 160;
 
@@ -24,6 +27,8 @@ const TOLD_BYTES_MAX: usize = 160;
 pub struct Record {
     events: Vec<Event>,
     appends: HashMap<Key, usize>,
+    /// Events, and messages in them.
+    weight: usize,
     judged: bool,
 }
 
@@ -70,6 +75,7 @@ impl Record {
     /// since it claims nothing about the tail.
     pub fn read(&mut self, from: u64, to: u64, seen: &[Seen]) {
         let messages = seen.iter().map(message).collect();
+        self.weight += seen.len();
         let op = Op::Read { from, outcome: Outcome::Done(Slice { messages, to, tail: None }) };
         let now = now();
         self.note(0, now, now, op);
@@ -88,14 +94,21 @@ impl Record {
 
     fn note(&mut self, process: u32, invoked: u64, returned: u64, op: Op) {
         if !self.judged {
+            self.weight += 1;
             self.events.push(Event { process, invoked, returned, op });
         }
+    }
+
+    /// Whether it takes so much memory that the stream should come to its end.
+    pub fn is_long(&self) -> bool {
+        self.weight > LONG
     }
 
     /// Judges all of it, for a stream whose own messages begin at `base`, and forgets it.
     pub fn judge(&mut self, base: u64) -> Checked<usize> {
         let events = std::mem::take(&mut self.events);
-        self.appends.clear();
+        self.appends = HashMap::new();
+        self.weight = 0;
         self.judged = true;
         check_from(base, &events).map_err(|violation| told(&violation, &events))?;
         Ok(events.len())

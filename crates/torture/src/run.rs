@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::audit::audit;
+use crate::graves::Graves;
 use crate::http::{Client, Request};
 use crate::judge::Round;
 use crate::lifecycle::{BUCKETS, Lifecycle};
@@ -91,6 +92,7 @@ struct Workers {
     readers: Vec<Reader>,
     lifecycle: Lifecycle,
     tenant: Tenant,
+    graves: Graves,
 }
 
 impl Workers {
@@ -101,6 +103,7 @@ impl Workers {
             readers: READERS.into_iter().map(Reader::new).collect(),
             lifecycle: Lifecycle::new(world),
             tenant: Tenant::default(),
+            graves: Graves::default(),
         }
     }
 
@@ -200,9 +203,11 @@ fn turn(
     let mut rng = Rng::of(settings.seed, &[5, round.into()]);
     audit(world, &mut client, &mut rng);
     workers.tenant.audit(world, &mut client);
+    workers.graves.audit(world, &mut client, &mut rng);
     for producer in &mut workers.producers {
         producer.retry(world, &mut client);
     }
+    workers.graves.bury(world, &mut rng);
     if !(settings.keep_going || world.breaches().is_empty()) {
         return Ok(());
     }

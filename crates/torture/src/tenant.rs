@@ -88,7 +88,9 @@ impl Tenant {
             }
         }
         let keep_from = self.buckets.len().saturating_sub(BUCKETS_MAX);
-        self.buckets.drain(..keep_from);
+        for mut bucket in self.buckets.drain(..keep_from) {
+            bucket.end(world, client);
+        }
         for timed in &mut self.timed {
             // Recovery may begin the window anew.
             timed.renewed_before = now;
@@ -185,6 +187,15 @@ impl Bucket {
             Ok(_) | Err(_) => Fact::InDoubt,
         };
         *(if of_stream { &mut self.stream } else { &mut self.there }) = fact;
+    }
+
+    /// Removes what is there of it. Nobody else works, so every answer is certain.
+    fn end(&mut self, world: &World, client: &mut Client) {
+        for (fact, of_stream) in [(self.stream, true), (self.there, false)] {
+            if fact == Fact::Yes {
+                self.turn(world, client, "DELETE", of_stream, 204);
+            }
+        }
     }
 
     /// A bucket with a stream cannot be deleted.

@@ -228,6 +228,24 @@ impl Stream {
         (life.born, life.gone)
     }
 
+    /// Whether so much has been asked of it that it should come to its end.
+    pub fn is_long_told(&self) -> bool {
+        self.ledger().record.is_long()
+    }
+
+    /// Decides both, for tests.
+    #[cfg(test)]
+    pub(crate) fn settle_ends(&self, born: Tri, gone: Tri) {
+        let life = &mut self.ledger().life;
+        (life.born, life.gone) = (born, gone);
+    }
+
+    /// How many forks deep it is.
+    pub fn depth(&self) -> usize {
+        let sources = std::iter::successors(self.source.as_ref(), |it| it.source.as_ref());
+        sources.count()
+    }
+
     /// Whether it is there and nobody is about to delete it.
     pub fn lives(&self) -> bool {
         self.ledger().life.lives()
@@ -252,6 +270,7 @@ pub struct World {
     /// The round that is going on.
     pub round: AtomicU32,
     streams: Mutex<Vec<Arc<Stream>>>,
+    enrolled: AtomicU32,
     writers: AtomicU32,
     breaches: Mutex<Vec<String>>,
     counts: Mutex<BTreeMap<&'static str, u64>>,
@@ -264,6 +283,7 @@ impl World {
             recipe: Recipe::new(seed),
             round: AtomicU32::new(0),
             streams: Mutex::default(),
+            enrolled: AtomicU32::new(0),
             writers: AtomicU32::new(1),
             breaches: Mutex::default(),
             counts: Mutex::default(),
@@ -332,7 +352,7 @@ impl World {
         fork: Option<(Arc<Stream>, u64, Option<Piece>)>,
     ) -> Arc<Stream> {
         let mut streams = self.all();
-        let no = u32::try_from(streams.len()).expect("a run has few streams");
+        let no = self.enrolled.fetch_add(1, Ordering::SeqCst);
         let (source, base, piece) = match fork {
             Some((source, base, piece)) => (Some(source), base, piece),
             None => (None, 0, None),
@@ -360,7 +380,7 @@ impl World {
         self.streams.lock().expect("no worker panics with the list in its hands")
     }
 
-    /// All streams that there ever were, oldest first.
+    /// All streams that something may still be asked of, oldest first.
     pub fn streams(&self) -> Vec<Arc<Stream>> {
         self.all().clone()
     }
@@ -370,5 +390,10 @@ impl World {
         let mut streams = self.streams();
         streams.retain(|stream| keep(stream));
         streams
+    }
+
+    /// Forgets those of which `gone` holds, and returns them.
+    pub fn take_out(&self, gone: impl Fn(&Stream) -> bool) -> Vec<Arc<Stream>> {
+        self.all().extract_if(.., |stream| gone(stream)).collect()
     }
 }
