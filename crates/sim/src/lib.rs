@@ -24,5 +24,5 @@ pub use disk::Failure;
 pub use oracle::Violation;
 pub use world::{
     Accident, Config, Damage, Explored, Points, Report, SCENARIOS, SOMETIMES, Start, damage,
-    explore, fail_each, run,
+    explore, fail_each, fail_each_read, run,
 };

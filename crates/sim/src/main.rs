@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use headwater_sim::{
-    Accident, Bug, Config, Failure, SCENARIOS, SOMETIMES, Start, damage, explore, fail_each, run,
+    Accident, Bug, Config, Failure, SCENARIOS, SOMETIMES, Start, damage, explore, fail_each,
+    fail_each_read, run,
 };
 
 const USAGE: &str = "usage: headwater-sim run [--seeds N] [--start S] [--steps N] [--generations N]
@@ -16,7 +17,7 @@ const USAGE: &str = "usage: headwater-sim run [--seeds N] [--start S] [--steps N
        headwater-sim sweep [--seeds N] [--start S]
        headwater-sim faults
        headwater-sim damage [--bits 1..8] [--stride N]
-       headwater-sim exhaustive [--length N] [--part P] [--parts N]";
+       headwater-sim exhaustive [--length N] [--part P] [--parts N] [--empty]";
 
 const VERBS: [&str; 8] =
     ["run", "replay", "meta", "bugs", "sweep", "faults", "damage", "exhaustive"];
@@ -41,6 +42,7 @@ struct Args {
     seeds: u64,
     start: u64,
     trace: bool,
+    empty: bool,
     config: Config,
     bits: u8,
     stride: usize,
@@ -57,6 +59,7 @@ impl Args {
             seeds: 100,
             start: 0,
             trace: false,
+            empty: false,
             config: Config::default(),
             bits: 8,
             stride: 1,
@@ -68,6 +71,10 @@ impl Args {
         while let Some(flag) = rest.next() {
             if flag == "--trace" {
                 read.trace = true;
+                continue;
+            }
+            if flag == "--empty" {
+                read.empty = true;
                 continue;
             }
             let value: u64 = rest.next()?.parse().ok()?;
@@ -233,10 +240,11 @@ impl Args {
         Ok(seen.violations.is_empty())
     }
 
-    /// Every short story and every crash of it.
+    /// Every short story and every crash of it; in a directory in use, too, unless told not to.
     fn exhaustive(&self, out: &mut impl Write) -> io::Result<bool> {
         let mut fine = true;
-        for start in [Start::Empty, Start::Used] {
+        let starts = if self.empty { &[Start::Empty][..] } else { &[Start::Empty, Start::Used] };
+        for &start in starts {
             let begun = Instant::now();
             let seen = explore(start, self.length, (self.part, self.parts));
             for violation in &seen.violations {
@@ -277,5 +285,13 @@ fn faults(out: &mut impl Write) -> io::Result<bool> {
         }
     }
     writeln!(out, "{total} failing calls in {SCENARIOS} scenarios, {failed} with a violation")?;
+    for sticky in [false, true] {
+        let seen = fail_each_read(sticky);
+        for (after, violation) in &seen.violations {
+            writeln!(out, "reads, after {after}, sticky {sticky}: {violation}")?;
+        }
+        failed += seen.violations.len();
+        writeln!(out, "{} failing reads, {} with a violation", seen.points, seen.violations.len())?;
+    }
     Ok(failed == 0)
 }

@@ -7,7 +7,7 @@ use headwater_core::ids::{BucketId, Offset, StreamName};
 use headwater_core::state;
 use headwater_core::stream::read::Facts;
 use headwater_server::engine::Engine;
-use headwater_storage::{Kind, Reader};
+use headwater_storage::{Chunk, Kind, Reader};
 
 use crate::history::History;
 use crate::model::{Age, Change, Life, Model, Stream};
@@ -304,13 +304,20 @@ impl Expected {
 
     /// Reads one piece; false at the end.
     pub(crate) fn step(&mut self, reader: &mut Reader, name: &str) -> Check<bool> {
-        let chunk = match reader.next() {
-            Ok(Some(chunk)) => chunk,
-            Ok(None) if self.offset == self.end => return Ok(false),
-            Ok(None) => {
-                return violation!("{name}: the read ends at {} of {}", self.offset, self.end);
-            }
-            Err(error) => return violation!("{name}: reading at {}: {error}", self.offset),
+        match reader.next() {
+            Ok(chunk) => self.take(chunk, name),
+            Err(error) => violation!("{name}: reading at {}: {error}", self.offset),
+        }
+    }
+
+    /// Compares what a reader gave; false at the end.
+    pub(crate) fn take(&mut self, chunk: Option<Chunk>, name: &str) -> Check<bool> {
+        let Some(chunk) = chunk else {
+            return if self.offset == self.end {
+                Ok(false)
+            } else {
+                violation!("{name}: the read ends at {} of {}", self.offset, self.end)
+            };
         };
         let start = self.bytes.len() - to_usize(self.end - self.offset);
         let Some(expected) = self.bytes.get(start..start + chunk.bytes.len()) else {

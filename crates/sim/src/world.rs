@@ -6,6 +6,7 @@ mod damage;
 mod exhaustive;
 mod look;
 mod nth;
+mod reads;
 mod rot;
 mod script;
 
@@ -33,6 +34,7 @@ use crate::workload::Workload;
 pub use damage::{Damage, damage};
 pub use exhaustive::{Explored, Start, explore};
 pub use nth::{Points, SCENARIOS, fail_each};
+pub use reads::fail_each_read;
 
 /// How a world is run.
 #[derive(Debug, Clone)]

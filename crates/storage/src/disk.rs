@@ -94,7 +94,8 @@ pub(crate) fn read_exactly(
     len: u64,
 ) -> io::Result<Option<Vec<u8>>> {
     // A damaged length must not become a huge allocation.
-    let fits = at.checked_add(len).is_some_and(|end| handle.len().is_ok_and(|len| end <= len));
+    let held = handle.len()?;
+    let fits = at.checked_add(len).is_some_and(|end| end <= held);
     let (true, Ok(len)) = (fits, usize::try_from(len)) else { return Ok(None) };
     let mut bytes = vec![0; len];
     let read = handle.read_at(&mut bytes, at)?;

@@ -51,6 +51,8 @@ pub(crate) struct Faults {
 pub enum Failure {
     /// Any call returns an error and does nothing.
     Error,
+    /// A call that changes nothing returns an error: the process is to go on.
+    Look,
     /// A write stops half way.
     ShortWrite,
     /// A call that takes room finds none.
@@ -89,6 +91,7 @@ impl Failure {
     fn concerns(self, io: Io) -> bool {
         match self {
             Self::Error => true,
+            Self::Look => io == Io::Look,
             Self::ShortWrite => matches!(io, Io::Write(_)),
             Self::NoSpace => matches!(io, Io::Grow | Io::Write(true)),
             Self::Sync => io == Io::Sync,
@@ -98,7 +101,7 @@ impl Failure {
     fn error(self) -> io::Error {
         match self {
             Self::NoSpace => io::ErrorKind::StorageFull.into(),
-            Self::Error | Self::ShortWrite | Self::Sync => io::Error::other(SIMULATED),
+            Self::Error | Self::Look | Self::ShortWrite | Self::Sync => io::Error::other(SIMULATED),
         }
     }
 }
@@ -228,6 +231,7 @@ impl Medium {
         nth.hits += 1;
         match nth.failure {
             Failure::NoSpace => self.full = true,
+            Failure::Look => {}
             Failure::Error | Failure::ShortWrite | Failure::Sync => self.failed = Some(SIMULATED),
         }
         Err(nth.failure.error())

@@ -1,6 +1,6 @@
 //! Every moment of short stories has its turn: calls that fail, bits that flip, power cuts.
 
-use headwater_sim::{Failure, SCENARIOS, Start, damage, explore, fail_each};
+use headwater_sim::{Failure, SCENARIOS, Start, damage, explore, fail_each, fail_each_read};
 
 #[test]
 fn any_call_to_the_disk_may_fail_once_or_for_good() {
@@ -18,6 +18,15 @@ fn any_call_to_the_disk_may_fail_once_or_for_good() {
     }
     let [errors, short, no_space, syncs] = points;
     assert!(errors > 400 && short > 60 && no_space > 20 && syncs > 100, "{points:?}");
+}
+
+#[test]
+fn a_failed_read_of_the_disk_fails_one_read_and_nothing_later() {
+    for sticky in [false, true] {
+        let seen = fail_each_read(sticky);
+        assert!(seen.violations.is_empty(), "{sticky}: {:#?}", seen.violations);
+        assert!(seen.points > 50, "{seen:?}");
+    }
 }
 
 #[test]
