@@ -100,9 +100,18 @@ impl<'a> Decoder<'a> {
     }
 
     /// See [`Encoder::number`].
+    #[inline]
     pub fn number(&mut self, what: &'static str) -> Result<u64, Damaged> {
-        let mut value = 0_u64;
-        for shift in (0..64).step_by(7) {
+        // Most numbers are small.
+        match self.byte(what)? {
+            first @ 0..0x80 => Ok(u64::from(first)),
+            first => self.long_number(u64::from(first & 0x7f), what),
+        }
+    }
+
+    /// The rest of a number that `value` begins.
+    fn long_number(&mut self, mut value: u64, what: &'static str) -> Result<u64, Damaged> {
+        for shift in (7..64).step_by(7) {
             let byte = self.byte(what)?;
             let bits = u64::from(byte & 0x7f);
             if shift == 63 && bits > 1 {

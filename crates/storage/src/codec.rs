@@ -52,6 +52,11 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
+    /// What has not been taken yet.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+
     /// Whether every byte has been taken.
     pub(crate) fn is_at_end(&self) -> bool {
         self.at == self.bytes.len()
@@ -74,7 +79,9 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn u8(&mut self) -> Option<u8> {
-        self.array().map(u8::from_le_bytes)
+        let byte = *self.bytes.get(self.at)?;
+        self.at += 1;
+        Some(byte)
     }
 
     pub(crate) fn u16(&mut self) -> Option<u16> {
@@ -93,9 +100,18 @@ impl<'a> Cursor<'a> {
         self.array().map(u128::from_le_bytes)
     }
 
+    #[inline]
     pub(crate) fn varint(&mut self) -> Option<u64> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
+        // Most numbers are small.
+        match self.u8()? {
+            first @ 0..0x80 => Some(u64::from(first)),
+            first => self.long_varint(u64::from(first & 0x7f)),
+        }
+    }
+
+    /// The rest of a varint that `value` begins.
+    fn long_varint(&mut self, mut value: u64) -> Option<u64> {
+        for shift in (7..64).step_by(7) {
             let byte = self.u8()?;
             let bits = u64::from(byte & 0x7f);
             if bits << shift >> shift != bits {

@@ -18,7 +18,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use bytes::Bytes;
 use headwater_core::ids::{Lineage, Lsn, Offset, Record, ShardNo, StreamId, Timestamp};
 use parking_lot::Mutex;
 
@@ -107,13 +106,12 @@ pub trait Visitor {
     /// The saved image of a shard, which holds its every entry up to `lsn`.
     fn image(&mut self, shard: ShardNo, lsn: Lsn, image: &[u8]) -> Result<(), String>;
 
-    /// An entry above the image of its shard. `meta` shares the memory of the whole log file: copy
-    /// what is kept for long.
+    /// An entry above the image of its shard.
     fn entry(
         &mut self,
         lsn: Lsn,
         shard: ShardNo,
-        meta: &Bytes,
+        meta: &[u8],
         data: Option<&DataHead>,
     ) -> Result<(), String>;
 }

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use headwater_core::ids::{Offset, Record, ShardNo, StreamId};
 
 use super::footer;
@@ -190,37 +189,51 @@ pub(crate) struct Head<'a> {
 /// The bytes that hold every number of a head in front of its message lengths.
 pub(crate) const HEAD_PREFIX_MAX: usize = 8 + 5 * 10;
 
-impl<'a> Head<'a> {
-    /// How long the head at the start of `bytes` is, of which [`HEAD_PREFIX_MAX`] bytes (or all
-    /// there are) must be present. Nothing is verified yet.
-    pub(crate) fn peek_len(bytes: &[u8]) -> Option<usize> {
-        let mut cursor = Cursor::new(bytes);
-        cursor.take(8)?;
-        cursor.varint()?;
-        cursor.varint()?;
-        let payload_len = cursor.varint_u32()?;
-        let count = cursor.varint_u32()?;
-        let lens_len = if count > 1 { cursor.varint_u32()? } else { 0 };
-        let crcs = 4 * (codec::chunk_count(u64::from(payload_len)) + 1);
-        let rest = usize::try_from(u64::from(lens_len) + crcs).ok()?;
-        cursor.position().checked_add(rest)
-    }
+/// What a head says in front of its message lengths; nothing is verified.
+struct Numbers {
+    stream: StreamId,
+    offset: Offset,
+    record: Record,
+    payload_len: u32,
+    count: u32,
+    /// Where the message lengths are, and the checksums behind them.
+    lens_at: usize,
+    crcs_at: usize,
+    /// Bytes of the whole head.
+    len: usize,
+}
 
-    /// The head at the start of `bytes`, or `None` when it is not intact.
-    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
-        let len = Self::peek_len(bytes)?;
-        let intact = codec::check_crc(bytes.get(..len)?)?;
-        let mut cursor = Cursor::new(intact);
+impl Numbers {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut cursor = Cursor::new(bytes);
         let stream = StreamId(cursor.u64()?);
         let offset = Offset(cursor.varint()?);
         let record = Record(cursor.varint()?);
         let payload_len = cursor.varint_u32()?;
         let count = cursor.varint_u32()?;
         let lens_len = if count > 1 { cursor.varint_u32()? } else { 0 };
-        let lens = cursor.take_long(u64::from(lens_len))?;
-        let crcs = cursor.take_long(4 * codec::chunk_count(u64::from(payload_len)))?;
-        let sane = cursor.is_at_end()
-            && count > 0
+        let lens_at = cursor.position();
+        let crcs_at = lens_at.checked_add(usize::try_from(lens_len).ok()?)?;
+        let crcs = 4 * (codec::chunk_count(u64::from(payload_len)) + 1);
+        let len = crcs_at.checked_add(usize::try_from(crcs).ok()?)?;
+        Some(Self { stream, offset, record, payload_len, count, lens_at, crcs_at, len })
+    }
+}
+
+impl<'a> Head<'a> {
+    /// How long the head at the start of `bytes` is, of which [`HEAD_PREFIX_MAX`] bytes (or all
+    /// there are) must be present. Nothing is verified yet.
+    pub(crate) fn peek_len(bytes: &[u8]) -> Option<usize> {
+        Some(Numbers::read(bytes)?.len)
+    }
+
+    /// The head at the start of `bytes`, or `None` when it is not intact.
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let numbers = Numbers::read(bytes)?;
+        let intact = codec::check_crc(bytes.get(..numbers.len)?)?;
+        let Numbers { stream, offset, record, payload_len, count, lens_at, crcs_at, len } = numbers;
+        let (lens, crcs) = (&intact[lens_at..crcs_at], &intact[crcs_at..]);
+        let sane = count > 0
             && payload_len >= count
             && offset.0.checked_add(u64::from(payload_len)).is_some()
             && record.0.checked_add(u64::from(count)).is_some();
@@ -247,9 +260,9 @@ impl<'a> Head<'a> {
 }
 
 /// An entry found in a frame.
-pub(crate) struct Found {
+pub(crate) struct Found<'a> {
     pub(crate) shard: ShardNo,
-    pub(crate) meta: Bytes,
+    pub(crate) meta: &'a [u8],
     pub(crate) data: Option<(DataHead, Placed)>,
 }
 
@@ -257,10 +270,10 @@ pub(crate) struct Found {
 /// byte 0 of its file; `visit` gets the number of the group inside the frame and each entry.
 /// Returns what is wrong with the first malformed entry.
 pub(crate) fn decode(
-    file: &Bytes,
+    file: &[u8],
     body: std::ops::Range<usize>,
     groups: u32,
-    visit: &mut dyn FnMut(u32, Found) -> Result<(), String>,
+    visit: &mut dyn FnMut(u32, Found<'_>) -> Result<(), String>,
 ) -> Result<(), String> {
     let malformed = || "an entry is malformed although its frame is intact".to_owned();
     let mut cursor = Cursor::new(&file[..body.end]);
@@ -268,29 +281,29 @@ pub(crate) fn decode(
     for group in 0..groups {
         let entries = cursor.varint_u32().ok_or_else(malformed)?;
         for _ in 0..entries {
-            let found = decode_entry(file, &mut cursor).ok_or_else(malformed)?;
+            let found = decode_entry(&mut cursor).ok_or_else(malformed)?;
             visit(group, found)?;
         }
     }
     if cursor.is_at_end() { Ok(()) } else { Err(malformed()) }
 }
 
-fn decode_entry(file: &Bytes, cursor: &mut Cursor<'_>) -> Option<Found> {
+fn decode_entry<'a>(cursor: &mut Cursor<'a>) -> Option<Found<'a>> {
     let shard = ShardNo(cursor.u8()?);
     let flags = cursor.u8()?;
     let meta_len = cursor.varint()?;
-    let meta = file.slice_ref(cursor.take_long(meta_len)?);
+    let meta = cursor.take_long(meta_len)?;
     let data = match flags {
         0 => None,
-        HAS_DATA => Some(decode_data(file, cursor)?),
+        HAS_DATA => Some(decode_data(cursor)?),
         _ => return None,
     };
     Some(Found { shard, meta, data })
 }
 
-fn decode_data(file: &Bytes, cursor: &mut Cursor<'_>) -> Option<(DataHead, Placed)> {
+fn decode_data(cursor: &mut Cursor<'_>) -> Option<(DataHead, Placed)> {
     let position = cursor.position();
-    let head = Head::parse(&file[position..])?;
+    let head = Head::parse(cursor.rest())?;
     let len = head.len.checked_add(head.payload_len as usize)?;
     cursor.take(len)?;
     let placed = Placed {

@@ -192,14 +192,14 @@ impl Recover<'_> {
         let body = start + HEADER_LEN..start + frame.len;
         let first = frame.header.first_lsn;
         let (shards, visitor) = (&self.manifest.shards, &mut *self.visitor);
-        let mut visit = |group: u32, found: Found| {
+        let mut visit = |group: u32, found: Found<'_>| {
             let lsn = Lsn(first.0 + u64::from(group));
             let shard = found.shard;
             chain.touched[shard.index()] = lsn;
             let (data, placed) = found.data.unzip();
             frames.placed.extend(placed);
             if lsn > shards[shard.index()].lsn {
-                visitor.entry(lsn, shard, &found.meta, data.as_ref())?;
+                visitor.entry(lsn, shard, found.meta, data.as_ref())?;
             }
             Ok(())
         };

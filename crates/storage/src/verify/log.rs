@@ -255,7 +255,7 @@ impl Scan<'_> {
         let first_lsn = open.summary.map_or(after.first_lsn, |summary| summary.first_lsn);
         open.summary = Some(Summary { first_lsn, ..after });
         let decoded = {
-            let mut visit = |group: u32, found: Found| {
+            let mut visit = |group: u32, found: Found<'_>| {
                 let lsn = Lsn(header.first_lsn.0 + u64::from(group));
                 self.entry(open, at, bytes, lsn, &found);
                 Ok(())
@@ -268,11 +268,18 @@ impl Scan<'_> {
         }
     }
 
-    fn entry(&mut self, open: &mut Open, frame_at: u64, frame: &Bytes, lsn: Lsn, found: &Found) {
+    fn entry(
+        &mut self,
+        open: &mut Open,
+        frame_at: u64,
+        frame: &Bytes,
+        lsn: Lsn,
+        found: &Found<'_>,
+    ) {
         let saved = self.manifest.as_ref().map(|m| m.shards[found.shard.index()].lsn);
         let data = found.data.as_ref().map(|(head, _)| head);
         let is_saved = saved.is_some_and(|saved| lsn <= saved);
-        let seen = Seen { lsn, shard: found.shard, meta: &found.meta, data, is_saved };
+        let seen = Seen { lsn, shard: found.shard, meta: found.meta, data, is_saved };
         if let Err(detail) = self.watcher.entry(seen) {
             let detail = format!("an entry makes no sense: {detail}");
             self.find(Finding::new(Verdict::Damage, Part::Entry, &open.path, frame_at, detail));
@@ -364,7 +371,7 @@ impl Scan<'_> {
             return Ok(streams);
         };
         let path = open.path.clone();
-        let mut visit = |_group: u32, found: Found| {
+        let mut visit = |_group: u32, found: Found<'_>| {
             if let Some((data, placed)) = &found.data {
                 let start = placed.position as usize;
                 let bytes = &bytes[start..start + placed.len as usize];

@@ -51,7 +51,7 @@ impl Visitor for Rebuild {
         &mut self,
         _lsn: Lsn,
         _shard: ShardNo,
-        meta: &Bytes,
+        meta: &[u8],
         data: Option<&DataHead>,
     ) -> Result<(), String> {
         if let Some(data) = data {

@@ -84,10 +84,10 @@ impl Visitor for Recorder {
         &mut self,
         lsn: Lsn,
         shard: ShardNo,
-        meta: &Bytes,
+        meta: &[u8],
         data: Option<&DataHead>,
     ) -> Result<(), String> {
-        self.entries.push((lsn, shard, meta.clone(), data.cloned()));
+        self.entries.push((lsn, shard, Bytes::copy_from_slice(meta), data.cloned()));
         Ok(())
     }
 }

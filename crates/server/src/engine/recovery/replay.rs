@@ -5,7 +5,6 @@
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
-use bytes::Bytes;
 use headwater_core::entry::Entry;
 use headwater_core::ids::{Lsn, ShardNo};
 use headwater_core::state::{Names, State};
@@ -77,7 +76,7 @@ impl Visitor for Decoder {
         &mut self,
         lsn: Lsn,
         no: ShardNo,
-        meta: &Bytes,
+        meta: &[u8],
         _data: Option<&DataHead>,
     ) -> Result<(), String> {
         let mut entry = Entry::decode(meta).map_err(|damaged| damaged.what.to_owned())?;

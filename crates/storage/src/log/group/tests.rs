@@ -1,3 +1,4 @@
+use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
@@ -23,11 +24,13 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
     proptest::collection::vec(entry, 1..4)
 }
 
-fn decode_all(bytes: Vec<u8>, groups: u32) -> Result<Vec<(u32, Found)>, String> {
-    let bytes = Bytes::from(bytes);
+/// An entry, and the number of its group.
+type Decoded = (u32, ShardNo, Vec<u8>, Option<(DataHead, Placed)>);
+
+fn decode_all(bytes: &[u8], groups: u32) -> Result<Vec<Decoded>, String> {
     let mut found = Vec::new();
-    decode(&bytes, 0..bytes.len(), groups, &mut |group, entry| {
-        found.push((group, entry));
+    decode(bytes, 0..bytes.len(), groups, &mut |group, entry| {
+        found.push((group, entry.shard, entry.meta.to_vec(), entry.data));
         Ok(())
     })?;
     Ok(found)
@@ -45,14 +48,14 @@ proptest! {
             encode(group, &mut bytes, &mut placed);
         }
         prop_assert_eq!(bytes.len() as u64, size, "the measure is exact");
-        let found = decode_all(bytes.clone(), u32::try_from(groups.len()).unwrap()).unwrap();
+        let found = decode_all(&bytes, u32::try_from(groups.len()).unwrap()).unwrap();
         let numbered = (0u32..).zip(&groups);
         let written = numbered.flat_map(|(no, group)| group.iter().map(move |e| (no, e)));
         let mut placed = placed.into_iter();
         prop_assert_eq!(found.len(), groups.iter().map(Vec::len).sum::<usize>());
-        for ((group, found), (number, entry)) in found.iter().zip(written) {
-            prop_assert_eq!((*group, found.shard, &found.meta), (number, entry.shard, &entry.meta));
-            let Some((head, place)) = &found.data else {
+        for ((group, shard, meta, data), (number, entry)) in found.iter().zip(written) {
+            prop_assert_eq!((*group, *shard, &meta[..]), (number, entry.shard, &entry.meta[..]));
+            let Some((head, place)) = data else {
                 prop_assert!(entry.data.is_none());
                 continue;
             };
@@ -67,7 +70,7 @@ proptest! {
 
     #[test]
     fn any_bytes_may_be_decoded(bytes: Vec<u8>, groups in 0u32..5) {
-        drop(decode_all(bytes, groups));
+        drop(decode_all(&bytes, groups));
     }
 
     #[test]
@@ -79,9 +82,9 @@ proptest! {
         let mut bytes = Vec::new();
         encode(&group, &mut bytes, &mut Vec::new());
         let at = at.index(bytes.len());
-        drop(decode_all(bytes[..at].to_vec(), 1));
+        drop(decode_all(&bytes[..at], 1));
         bytes[at] = byte;
-        drop(decode_all(bytes, 1));
+        drop(decode_all(&bytes, 1));
     }
 }
 
