@@ -155,6 +155,11 @@ impl Stream {
         Self { base, ..Self::default() }
     }
 
+    /// Takes memory for so many appends at once.
+    pub(crate) fn reserve(&mut self, appends: usize) {
+        self.asked.reserve(appends);
+    }
+
     /// Event `no` begins. Only what `op` asks for is looked at. The result goes to [`Self::end`].
     pub fn begin(&mut self, no: usize, op: &Op) -> Checked<Sight> {
         match op {
@@ -299,13 +304,22 @@ impl Stream {
                 "#{no} reads from {from}, and #{by} had moved the boundary to {retained}"
             );
         }
+        // Most of what is read is known already, and lies side by side.
+        let known = self.messages.range(from..).zip(&slice.messages);
+        let is_same = |((start, placed), message): &((&u64, &Placed), &Message)| {
+            let Message { id, span } = **message;
+            (**start, placed.end, placed.id) == (span.start, span.end, id)
+        };
+        let known = known.take_while(is_same).count();
         let mut end = from;
-        for message in &slice.messages {
+        for (nth, message) in slice.messages.iter().enumerate() {
             if message.span.start != end {
                 let start = message.span.start;
                 return violation!(Slice, [no], "#{no} goes from {end} on at {start}");
             }
-            self.put(no, *message)?;
+            if nth >= known {
+                self.put(no, *message)?;
+            }
             end = message.span.end;
         }
         if end != slice.to {
@@ -458,9 +472,10 @@ impl Stream {
 
     /// No other message and no tail lies in `start..end`.
     fn free(&self, no: usize, start: u64, end: u64) -> Checked {
-        let below = self.messages.range(..start).next_back();
         // Most messages are the newest, and looking for one behind them would be for nothing.
-        let is_newest = self.messages.last_key_value().is_none_or(|(last, _)| *last < start);
+        let last = self.messages.last_key_value();
+        let is_newest = last.is_none_or(|(last, _)| *last < start);
+        let below = if is_newest { last } else { self.messages.range(..start).next_back() };
         let above = (!is_newest).then(|| self.messages.range(start..).next()).flatten();
         let other = below.filter(|(_, below)| below.end > start);
         let other = other.or_else(|| above.filter(|(above, _)| **above < end));

@@ -5,3 +5,4 @@ mod rng;
 mod rules;
 mod search;
 mod simulate;
+mod speed;
