@@ -2,8 +2,9 @@
 //!
 //! One file per work: its arguments, what it does and what it tells. What they share: [`session`]
 //! (streams, workers, Ctrl-C), [`tally`] and [`latency`] (what became of requests), [`meter`] (what
-//! the server used), [`connection`] over [`wire`] (HTTP that costs next to nothing, since client
-//! and server often share a machine), and [`report`]. All of it runs on one thread.
+//! the server used), [`witness`] (whether what came back can have happened), [`connection`] over
+//! [`wire`] (HTTP that costs next to nothing, since client and server often share a machine), and
+//! [`report`]. All of it runs on one thread.
 
 #![expect(clippy::cast_precision_loss, reason = "figures for people have three digits")]
 
@@ -30,6 +31,7 @@ mod snapshots;
 mod tally;
 mod target;
 mod wire;
+mod witness;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

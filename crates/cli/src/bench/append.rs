@@ -10,6 +10,7 @@ use super::progress::Progress;
 use super::report::{Report, mb_per_second, per_second};
 use super::session::{PATIENCE, Session, Window};
 use super::tally::{SharedTally, Tally};
+use super::witness::Witness;
 use super::{Common, Timing};
 use crate::failure::{Exit, Failure};
 
@@ -26,6 +27,10 @@ pub(crate) struct Args {
     /// Send N messages in each request (append-batch, an extension of Headwater).
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     batch: Option<usize>,
+
+    /// Also check what the clients saw: appends in order, and all of them there at the end.
+    #[arg(long, conflicts_with = "batch")]
+    check: bool,
 
     #[command(flatten)]
     timing: Timing,
@@ -47,7 +52,9 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure
     }
     let tally = Tally::shared();
     let window = Window::after(args.timing.warm_up(), args.timing.length());
-    let workers = start(session, args.load.connections, &requests, window, &tally).await?;
+    let witness = args.check.then(|| Rc::new(Witness::new(requests.len(), args.load.unit())));
+    let witness = witness.as_ref();
+    let workers = start(session, args.load.connections, &requests, window, &tally, witness).await?;
     let _bar = Progress::timed("append", window, &tally);
 
     session.wait_until(window.from).await;
@@ -59,6 +66,11 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure
     let mut usage = Report::default();
     meter.tell(&mut usage, messages, bytes);
     session.finish(workers, Some(window.until + PATIENCE)).await;
+    if let Some(witness) = witness {
+        for stream in 0..requests.len() {
+            args.load.read_back(session, stream, witness).await?;
+        }
+    }
 
     let tally = tally.borrow();
     tally.any_succeeded("append")?;
@@ -72,6 +84,9 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure
     report.latency(&tally.latency);
     tally.tell(&mut report);
     report.extend(usage);
+    if let Some(witness) = witness {
+        witness.judge(&mut report)?;
+    }
     Ok(report)
 }
 
@@ -82,11 +97,12 @@ async fn start(
     requests: &Rc<[Vec<u8>]>,
     window: Window,
     tally: &SharedTally,
+    witness: Option<&Rc<Witness>>,
 ) -> Result<JoinSet<()>, Failure> {
     let mut workers = JoinSet::new();
     for first in 0..connections {
         let mut worker = session.worker(tally).await?;
-        let requests = Rc::clone(requests);
+        let (requests, witness) = (Rc::clone(requests), witness.cloned());
         workers.spawn_local(async move {
             let mut n = first;
             loop {
@@ -94,7 +110,14 @@ async fn start(
                 if sent >= window.until || worker.is_broken() {
                     return;
                 }
-                let answer = worker.exchange(&requests[n % requests.len()]).await;
+                let stream = n % requests.len();
+                let noted = witness.as_ref().map(|witness| witness.append(stream, n as u64));
+                let answer = worker.exchange(&requests[stream]).await;
+                if let Some((witness, noted)) = witness.as_ref().zip(noted)
+                    && let Some((head, _)) = &answer
+                {
+                    witness.appended(&noted, head);
+                }
                 n += connections;
                 let now = Instant::now();
                 if let Some((head, _)) = answer

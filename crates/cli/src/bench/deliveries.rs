@@ -20,6 +20,18 @@ pub(crate) struct Deliveries {
     /// The beginning of a line whose end has not come yet.
     line: Vec<u8>,
     offset: Option<String>,
+    /// What came since the offset before, where somebody wants to know.
+    page: Option<Page>,
+    pages: Vec<Page>,
+}
+
+/// The messages between two offsets that a reader was told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Page {
+    /// None at the beginning of the stream.
+    pub(crate) from: Option<String>,
+    pub(crate) to: String,
+    pub(crate) messages: Vec<u64>,
 }
 
 /// What a message says about itself.
@@ -77,9 +89,22 @@ impl Deliveries {
         self.line.extend_from_slice(bytes);
     }
 
-    /// The answer has ended: half a line means nothing.
+    /// One that also keeps its pages, for [`Self::pages`].
+    pub(crate) fn in_pages() -> Self {
+        Self { page: Some(Page::default()), ..Self::default() }
+    }
+
+    /// The pages that have come since this was asked before.
+    pub(crate) fn pages(&mut self) -> impl Iterator<Item = Page> {
+        self.pages.drain(..)
+    }
+
+    /// The answer has ended: half a line means nothing, nor do messages without their offset.
     pub(crate) fn break_off(&mut self) {
         self.line.clear();
+        if let Some(page) = &mut self.page {
+            page.messages.clear();
+        }
     }
 
     /// Where to go on when the server has ended the answer; `-1` while it told nothing.
@@ -114,6 +139,11 @@ impl Deliveries {
             return;
         };
         if let Some(offset) = next_offset(data) {
+            if let Some(page) = &mut self.page {
+                let from = Some(offset.clone());
+                let next = Page { from, ..Page::default() };
+                self.pages.push(Page { to: offset.clone(), ..std::mem::replace(page, next) });
+            }
             self.offset = Some(offset);
             return;
         }
@@ -121,6 +151,9 @@ impl Deliveries {
             data = &data[at..];
             match Mark::parse(data) {
                 Some(mark) => {
+                    if let Some(page) = &mut self.page {
+                        page.messages.push(mark.sequence);
+                    }
                     if self.note(mark.sequence) {
                         on_first(mark);
                     }
@@ -243,6 +276,26 @@ mod tests {
         deliveries.break_off();
         deliveries.take(answer(&[2]).as_bytes(), |_| {});
         assert_eq!((deliveries.distinct(), deliveries.doubled()), (3, 0));
+    }
+
+    #[test]
+    fn pages_are_what_lies_between_two_offsets_and_a_broken_one_is_none() {
+        let mut deliveries = Deliveries::in_pages();
+        deliveries.take(answer(&[0, 1]).as_bytes(), |_| {});
+        let half = answer(&[2]);
+        deliveries
+            .take(&half.as_bytes()[..half.find("event: control").expect("it has one")], |_| {});
+        deliveries.break_off();
+        deliveries.take(answer(&[2]).as_bytes(), |_| {});
+        let told = |from: Option<&str>, to: &str, message| Page {
+            from: from.map(str::to_owned),
+            to: to.to_owned(),
+            messages: vec![message],
+        };
+        let expected =
+            [told(None, "0000", 0), told(Some("0000"), "0001", 1), told(Some("0001"), "0002", 2)];
+        assert!(deliveries.pages().eq(expected));
+        assert_eq!(deliveries.pages().count(), 0);
     }
 
     #[test]

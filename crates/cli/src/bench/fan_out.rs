@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::connection::Connection;
-use super::deliveries::{Deliveries, MARK_BYTES, Mark};
+use super::deliveries::{Deliveries, MARK_BYTES, Mark, Page};
 use super::latency::Latency;
 use super::load::{Content, MessageSize, at_least_one};
 use super::pace::Pace;
@@ -18,6 +18,7 @@ use super::report::{Report, per_second};
 use super::session::{PATIENCE, Session, Window};
 use super::tally::{SharedTally, Tally};
 use super::target::Target;
+use super::witness::Witness;
 use super::{Common, Timing, positive};
 use crate::failure::{Exit, Failure};
 
@@ -39,6 +40,10 @@ pub(crate) struct Args {
     /// Size of a message.
     #[arg(long, value_name = "SIZE", default_value_t = MessageSize(256))]
     size: MessageSize,
+
+    /// Also check by offsets what writer and readers saw.
+    #[arg(long)]
+    check: bool,
 
     #[command(flatten)]
     timing: Timing,
@@ -65,6 +70,7 @@ struct Scene {
     reconnects: Cell<u64>,
     deliveries: Vec<RefCell<Deliveries>>,
     tally: SharedTally,
+    witness: Option<Witness>,
 }
 
 /// A little memory each, since there are many.
@@ -73,6 +79,8 @@ const READER_BUFFER: usize = 4 * 1024;
 const RECONNECT_DELAY: Duration = Duration::from_millis(5);
 /// How often we look whether everybody has everything.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+/// What follows a message of a JSON stream in offsets.
+const JSON_SEPARATOR: u64 = 1;
 /// A message around its mark: `{"m":"` and `"}`.
 const AROUND_BYTES: usize = 8;
 
@@ -89,8 +97,9 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure
         from: Cell::new(far),
         ready: Cell::new(0),
         reconnects: Cell::new(0),
-        deliveries: (0..args.readers).map(|_| RefCell::default()).collect(),
+        deliveries: (0..args.readers).map(|_| args.deliveries()).collect(),
         tally: Rc::clone(&tally),
+        witness: args.check.then(|| Witness::new(1, args.size.bytes() + JSON_SEPARATOR)),
     });
     let readers = start_readers(session, &scene).await?;
     let window = Window::after(args.timing.warm_up(), args.timing.length());
@@ -120,6 +129,9 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Report, Failure
     scene.tell(&mut report, &written, elapsed);
     tally.tell(&mut report);
     report.extend(usage);
+    if let Some(witness) = &scene.witness {
+        witness.judge(&mut report)?;
+    }
     Ok(report)
 }
 
@@ -156,6 +168,10 @@ impl Args {
             let hint = format!("messages have at least {smallest} bytes");
             Failure::new(Exit::Usage, what).hint(hint)
         })
+    }
+
+    fn deliveries(&self) -> RefCell<Deliveries> {
+        RefCell::new(if self.check { Deliveries::in_pages() } else { Deliveries::default() })
     }
 
     fn writing(&self, padding: usize, window: Window) -> Writing {
@@ -206,7 +222,12 @@ impl Written {
             let body = format!("{{\"m\":\"{}{padding}\"}}", mark.text());
             let media_type = Content::Json.media_type();
             let request = scene.target.with_body("POST", &scene.path, media_type, body.as_bytes());
+            let witness = scene.witness.as_ref();
+            let noted = witness.map(|witness| witness.append(0, mark.sequence));
             let (head, _) = connection.exchange(&request).await?;
+            if let Some((witness, noted)) = witness.zip(noted) {
+                witness.appended(&noted, &head);
+            }
             if !head.is_success() {
                 return Err(io::Error::other(format!("the server answered {}", head.status)));
             }
@@ -247,11 +268,18 @@ impl Scene {
         while let Some(piece) = connection.piece(&mut head.framing).await? {
             let now = Instant::now() - self.epoch;
             let from = self.from.get() - self.epoch;
-            self.deliveries[reader].borrow_mut().take(piece, |mark| {
+            let mut deliveries = self.deliveries[reader].borrow_mut();
+            deliveries.take(piece, |mark| {
                 if mark.due >= from {
                     self.tally.borrow_mut().succeeded(now.saturating_sub(mark.due), 0);
                 }
             });
+            if let Some(witness) = &self.witness {
+                for Page { from, to, messages } in deliveries.pages() {
+                    let from = from.and_then(|from| from.parse().ok()).unwrap_or(0);
+                    witness.read(0, from, &to, &messages, self.epoch + now);
+                }
+            }
         }
         Ok(())
     }

@@ -4,9 +4,13 @@ use std::fmt;
 use std::rc::Rc;
 use std::str::FromStr;
 
+use tokio::time::{Instant, timeout};
+
 use super::report::Report;
-use super::session::Session;
-use crate::failure::{Exit, Failure};
+use super::session::{PATIENCE, Session};
+use super::tally::Tally;
+use super::witness::Witness;
+use crate::failure::{Exit, Failure, Outcome};
 use crate::units::{Misspelled, Size};
 
 /// Appends of one size to a number of streams.
@@ -131,6 +135,68 @@ impl Load {
             }
         };
         Ok(names.map(request).collect())
+    }
+
+    /// The bytes that a message takes in offsets that count bytes.
+    pub(crate) fn unit(&self) -> u64 {
+        self.size.bytes() + u64::from(self.content_type == Content::Json)
+    }
+
+    /// Reads the run's `n`th stream whole, and compares its bytes.
+    pub(crate) async fn read_back(
+        &self,
+        session: &Session,
+        n: usize,
+        witness: &Witness,
+    ) -> Outcome {
+        let sent = Instant::now();
+        let tail = timeout(PATIENCE, self.read_whole(session, n)).await.map_err(|_elapsed| {
+            Failure::new(Exit::Unavailable, "cannot read a stream back: no answer for 30 s")
+        })??;
+        witness.read_whole(n, tail, sent);
+        Ok(())
+    }
+
+    async fn read_whole(&self, session: &Session, n: usize) -> Result<u64, Failure> {
+        let broken = |why: &dyn fmt::Display| {
+            Failure::new(Exit::Failed, format!("cannot read a stream back: {why}"))
+        };
+        let mut connection = session.worker(&Tally::shared()).await?.connection;
+        let path = session.target.stream(n);
+        let mut at = 0;
+        loop {
+            let request = session.target.request("GET", &format!("{path}?offset={at:020}"));
+            connection.send(&request).await.map_err(|error| broken(&error))?;
+            let mut head = connection.head().await.map_err(|error| broken(&error))?;
+            let next = head.next_offset.as_deref().and_then(|next| next.parse().ok());
+            let Some(next) = next.filter(|next| head.status == 200 && *next >= at) else {
+                return Err(broken(&format!("the answer to offset {at} is {}", head.status)));
+            };
+            let mut body = Vec::new();
+            while let Some(piece) =
+                connection.piece(&mut head.framing).await.map_err(|error| broken(&error))?
+            {
+                body.extend_from_slice(piece);
+            }
+            if body != self.page(next - at) {
+                return Err(broken(&format!("bytes {at} to {next} are not those appended")));
+            }
+            if head.up_to_date {
+                return Ok(next);
+            }
+            at = next;
+        }
+    }
+
+    /// What a read of so many bytes of offsets gives.
+    fn page(&self, len: u64) -> Vec<u8> {
+        let MessageSize(size) = self.size;
+        let message = self.content_type.message(size);
+        let count = usize::try_from(len / self.unit()).unwrap_or(usize::MAX);
+        match self.content_type {
+            Content::Json => [b"[", vec![message; count].join(&b',').as_slice(), b"]"].concat(),
+            Content::Bytes | Content::Text => message.repeat(count),
+        }
     }
 
     pub(crate) fn tell(&self, report: &mut Report) {

@@ -51,6 +51,21 @@ fn appends_are_measured_one_by_one_in_batches_and_at_a_rate() {
 }
 
 #[test]
+fn what_clients_saw_is_checked_on_request() {
+    let directory = Directory::new();
+    let server = Server::start(&directory, &["--read-page-size", "4KiB"]);
+    let short = "--connections 8 --streams 3 --seconds 0.3 --warm-up 0.1 --size 100 --check";
+    for content in ["application/octet-stream", "application/json"] {
+        let told = bench(&server, &format!("append {short} --content-type {content}"));
+        let (checked, appends) = (told["checked_events"].as_u64(), told["appends"].as_u64());
+        assert!(checked > appends && appends > Some(0), "{told}");
+    }
+    let told = bench(&server, "fan-out --readers 10 --rate 50 --seconds 0.4 --warm-up 0.1 --check");
+    let (checked, deliveries) = (told["checked_events"].as_u64(), told["deliveries"].as_u64());
+    assert!(checked >= deliveries && deliveries > Some(0), "{told}");
+}
+
+#[test]
 fn a_fan_out_is_whole() {
     let directory = Directory::new();
     let server = Server::start(&directory, &[]);
