@@ -3,62 +3,17 @@
 //! `CARE_KILLS=200 cargo test -p headwater --test it care` kills more backups and restores.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Directory, Run, Server, finish, headwater, numbered, run};
+use crate::support::{Directory, Run, Server, eventually, finish, headwater, numbered, run};
+use crate::wire::Wire;
 
 /// Small files, so that there are log files of every age, and checkpoints.
 const SMALL: [&str; 4] = ["--log-file-size", "64KiB", "--replay-max", "128KiB"];
-
-/// One connection to a server.
-struct Wire(BufReader<TcpStream>);
-
-impl Wire {
-    fn open(server: &Server) -> Self {
-        let address = server.url.strip_prefix("http://").expect("a URL");
-        Self(BufReader::new(TcpStream::connect(address).expect("it listens")))
-    }
-
-    /// Sends a request; the status and the body.
-    fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n\
-             Content-Length: {}\r\n\r\n",
-            body.len()
-        );
-        let request = [head.as_bytes(), body].concat();
-        self.0.get_mut().write_all(&request).expect("it reads");
-        let (mut status, mut len) = (0, 0);
-        loop {
-            let mut line = String::new();
-            self.0.read_line(&mut line).expect("a line");
-            let lower = line.to_ascii_lowercase();
-            if let Some(rest) = lower.strip_prefix("http/1.1 ") {
-                status = rest[..3].parse().expect("a status");
-            } else if let Some(rest) = lower.strip_prefix("content-length: ") {
-                len = rest.trim().parse().expect("a length");
-            } else if line == "\r\n" {
-                break;
-            }
-        }
-        let mut body = vec![0; len];
-        self.0.read_exact(&mut body).expect("a body");
-        (status, body)
-    }
-
-    /// The whole stream.
-    fn read(&mut self, path: &str) -> Vec<u8> {
-        let (status, body) = self.ask("GET", path, b"");
-        assert_eq!(status, 200, "{path}");
-        body
-    }
-}
 
 fn path(n: usize) -> String {
     format!("/v1/stream/s{n}")
@@ -193,11 +148,112 @@ fn an_export_saves_what_a_damaged_directory_still_has() {
     let after: Vec<_> =
         files(directory.path(), "log").iter().map(fs::read).map(Result::ok).collect();
     assert!(before == after, "nothing is written into the directory");
+    check_export(&out, &model, Some("care/b"));
+}
+
+/// A stopped directory whose older log files have been regrouped: segments, a fork that reads its
+/// source's bytes from them, and a log. What its streams hold.
+fn regrouped(directory: &Directory) -> Vec<(String, Vec<u8>)> {
+    let flags = ["--log-file-size", "16KiB", "--replay-max", "32KiB"];
+    let server = Server::start(directory, &flags);
+    let mut wire = Wire::open(&server);
+    let mut made = |method, path: &str, body: &[u8]| {
+        let (status, _) = wire.ask(method, path, body);
+        assert!(status < 300, "{method} {path}: {status}");
+    };
+    made("PUT", "/care", b"");
+    let mut model: Vec<(String, Vec<u8>)> =
+        ["care/a", "care/b", "care/waste"].map(|name| (name.to_owned(), Vec::new())).into();
+    for (name, _) in &model {
+        made("PUT", &format!("/{name}"), b"");
+    }
+    for n in 0..60 {
+        for (name, text) in &mut model {
+            let message = format!("{name} {n} {}\n", "x".repeat(400));
+            made("POST", &format!("/{name}"), message.as_bytes());
+            text.extend_from_slice(message.as_bytes());
+        }
+    }
+    // What is deleted leaves the files half empty, so that they are worth regrouping; but not
+    // while what is in them is still in memory.
+    server.stop().ok();
+    let server = Server::start(directory, &flags);
+    assert_eq!(Wire::open(&server).ask("DELETE", "/care/waste", b"").0, 204);
+    model.pop();
+    let oldest = directory.path().join("log/0000000001.log");
+    eventually("segments in place of log files", || !oldest.exists());
+    server.run(&["fork", "care/a", "care/fork"]).ok();
+    model.push(("care/fork".to_owned(), model[0].1.clone()));
+    server.stop().ok();
+    model
+}
+
+/// Where `needle` lies in the segments of a directory.
+fn find_in_segments(directory: &Path, needle: &[u8]) -> (PathBuf, usize) {
+    let found = files(directory, "segment").into_iter().find_map(|file| {
+        let bytes = fs::read(&file).expect("a file");
+        let at = bytes.windows(needle.len()).position(|window| window == needle)?;
+        Some((file, at))
+    });
+    found.expect("it is in a segment")
+}
+
+#[test]
+fn a_directory_with_segments_is_verified_shown_and_saved() {
+    let directory = Directory::new();
+    let model = regrouped(&directory);
+    let told = verify(directory.path()).ok();
+    assert!(told.contains("damage\t0\n"), "{told}");
+    let (segment, _) = find_in_segments(directory.path(), b"care/b 3 ");
+    let shown = run(&["inspect", "segment", &segment.display().to_string(), "--json"]).ok();
+    let runs = shown.lines().map(|line| serde_json::from_str(line).expect("an object a line"));
+    let is_run = |line: &serde_json::Value| line["what"] == "run" && line["len"].as_u64() > Some(0);
+    assert!(runs.filter(is_run).count() >= 2, "{shown}");
+    let out = directory.path().with_extension("saved");
+    two(&["inspect", "export"], directory.path(), &out).ok();
+    assert_eq!(check_export(&out, &model, None), 0);
+}
+
+#[test]
+fn damage_in_each_part_of_a_segment_is_named_and_the_rest_is_saved() {
+    let directory = Directory::new();
+    let model = regrouped(&directory);
+    let (segment, at) = find_in_segments(directory.path(), b"care/b 3 ");
+    let name = segment.strip_prefix(directory.path()).expect("inside").display().to_string();
+    let len = fs::metadata(&segment).expect("a file").len();
+    let end = usize::try_from(len).expect("it is short");
+    for (at, part, stream) in [
+        (at + 30, "block", "care/b"),
+        (20, "header", ""),
+        (end - 20, "", ""),
+        (end - 70, "table", ""),
+    ] {
+        flip(&segment, at);
+        let told = verify(directory.path());
+        assert_eq!(told.code, Some(7), "{part}: {}", told.stdout);
+        let is_told = |line: &str| {
+            line.starts_with("damage\t")
+                && [&name, part, stream].iter().all(|word| line.contains(word))
+        };
+        assert!(told.stdout.lines().any(is_told), "{part}: {}", told.stdout);
+        flip(&segment, at);
+    }
+    flip(&segment, at + 30);
+    let out = directory.path().with_extension("saved");
+    let told = two(&["inspect", "export"], directory.path(), &out);
+    assert_eq!(told.code, Some(7), "{}", told.stderr);
+    check_export(&out, &model, Some("care/b"));
+}
+
+/// An export holds what its index says, and that is everything but a part of `damaged`; how many
+/// bytes are lost.
+fn check_export(out: &Path, model: &[(String, Vec<u8>)], damaged: Option<&str>) -> usize {
+    let mut lost = 0;
     let index = fs::read_to_string(out.join("index.json")).expect("an index");
     let index: serde_json::Value = serde_json::from_str(&index).expect("JSON");
     let entries = index.as_array().expect("a list");
-    assert_eq!(entries.len(), model.len());
-    for (name, text) in &model {
+    assert_eq!(entries.len(), model.len(), "{index}");
+    for (name, text) in model {
         let entry = entries.iter().find(|entry| entry["stream"] == **name).expect("each stream");
         let saved = fs::read(out.join(entry["file"].as_str().expect("a path"))).expect("a file");
         let ranges: Vec<[usize; 2]> =
@@ -205,12 +261,17 @@ fn an_export_saves_what_a_damaged_directory_still_has() {
         let expected: Vec<u8> =
             ranges.iter().flat_map(|range| text[range[0]..range[1]].to_vec()).collect();
         assert!(saved == expected, "{name}");
-        let damaged = name == "care/b";
-        assert_eq!(entry["gaps"].as_array().map(Vec::len), Some(usize::from(damaged)), "{entry}");
-        let lost = text.len() - saved.len();
-        assert!(if damaged { (1..400).contains(&lost) } else { lost == 0 }, "{name}: {lost}");
+        let is_damaged = damaged == Some(name);
+        assert_eq!(
+            entry["gaps"].as_array().map(Vec::len),
+            Some(usize::from(is_damaged)),
+            "{entry}"
+        );
+        assert_eq!(saved.len() < text.len(), is_damaged, "{name}");
+        lost += text.len() - saved.len();
     }
-    fs::remove_dir_all(&out).expect("it is ours");
+    fs::remove_dir_all(out).expect("it is ours");
+    lost
 }
 
 #[test]

@@ -12,3 +12,4 @@ mod support;
 mod tidy;
 mod torture;
 mod usage;
+mod wire;

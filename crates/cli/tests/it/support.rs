@@ -4,6 +4,11 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long background work may take.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How a run of the binary ended.
 #[derive(Debug)]
@@ -39,6 +44,15 @@ pub(crate) fn headwater() -> Command {
 /// One line for each number below `count`.
 pub(crate) fn numbered(count: u32, line: impl Fn(u32) -> String) -> String {
     (0..count).fold(String::new(), |text, n| text + &line(n) + "\n")
+}
+
+/// Waits until background work has led to something.
+pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let limit = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < limit, "{what}: not after {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Runs the binary to its end.
@@ -87,7 +101,12 @@ impl Server {
 
     /// `serve` or `dev`, as `args` say.
     pub(crate) fn spawn(directory: &Directory, args: &[&str]) -> Self {
-        let mut child = headwater()
+        Self::of(headwater(), directory, args)
+    }
+
+    /// A server of any binary.
+    pub(crate) fn of(mut binary: Command, directory: &Directory, args: &[&str]) -> Self {
+        let mut child = binary
             .args(args)
             .arg("--data-dir")
             .arg(directory.path())
