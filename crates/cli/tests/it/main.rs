@@ -5,6 +5,7 @@ mod bench;
 mod care;
 mod fake;
 mod follow;
+mod golden;
 mod help;
 mod serving;
 mod streams;
