@@ -43,7 +43,11 @@ pub fn frame(file: &Bytes, at: usize) -> Option<(usize, std::result::Result<Grou
             Data { stream, offset, record, lens: head.lens, payload }
         });
         groups.resize_with(number as usize + 1, Vec::new);
-        groups[number as usize].push(Entry { shard: entry.shard, meta: entry.meta, data });
+        groups[number as usize].push(Entry {
+            shard: entry.shard,
+            meta: Bytes::copy_from_slice(entry.meta),
+            data,
+        });
         Ok(())
     });
     Some((found.len, decoded.map(|()| groups)))
