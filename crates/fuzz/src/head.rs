@@ -1,5 +1,6 @@
 //! A request's head: every parser of a path, a query or a header, on any text.
 
+use headwater_core::access::{Action, Scope, Subject};
 use headwater_core::content::{CONTENT_TYPE_BYTES_MAX, ContentType};
 use headwater_core::ids::{Offset, StreamId};
 use headwater_core::moment::Lifetime;
@@ -61,6 +62,7 @@ pub(crate) fn run(data: &[u8]) {
         None => (&*target, None),
     };
     address(raw_path);
+    scope(&target, raw_path);
     query(raw_query);
     let mut map = HeaderMap::new();
     for line in lines {
@@ -83,6 +85,19 @@ pub(crate) fn run(data: &[u8]) {
     let (now, jitter) = (u64::from(input.short()) << 26, input.short().into());
     if let Ok(text) = std::str::from_utf8(input.rest()) {
         next_cursor(text, now, jitter);
+    }
+}
+
+/// A scope reads back as it is written, and covers what it covered.
+fn scope(text: &str, raw_path: &str) {
+    let Ok(scope) = Scope::parse(text) else { return };
+    let again = Scope::parse(&scope.to_string()).expect("what is written is read");
+    assert_eq!(scope, again, "{text:?}");
+    if let Ok(Target::Stream { name, .. }) = path::parse(raw_path) {
+        for action in Action::ALL {
+            let subject = Subject::Stream(&name);
+            assert_eq!(scope.allows(action, subject), again.allows(action, subject));
+        }
     }
 }
 

@@ -66,7 +66,9 @@ fn json_array(body: &[u8]) {
 fn control(mut input: Input<'_>) {
     let flags = input.byte();
     let flag = |bit: u32| flags >> bit & 1 == 1;
-    let next_offset = String::from_utf8_lossy(input.piece()).into_owned();
+    // What an offset's text may be made of.
+    let digit = |byte: &u8| char::from(b"0123456789_"[usize::from(byte % 11)]);
+    let next_offset: String = input.piece().iter().map(digit).collect();
     let cursor = String::from_utf8_lossy(input.piece()).into_owned();
     let records = [input.short(), input.short()].map(u64::from);
     let facts = Control {
@@ -79,6 +81,7 @@ fn control(mut input: Input<'_>) {
     };
     let mut out = BytesMut::new();
     sse::control(&mut out, &facts);
+    assert!(out.starts_with(format!("id:{next_offset}\nevent:").as_bytes()));
     let read = read(&out);
     assert_eq!(read.len(), 1);
     assert_eq!(read[0].0, "control");
@@ -127,7 +130,7 @@ fn read(stream: &[u8]) -> Vec<(String, String)> {
         match field {
             "event" => value.clone_into(&mut kind),
             "data" => data.push(value),
-            "" => {}
+            "" | "id" => {}
             other => panic!("a field {other:?} that we never write"),
         }
     }

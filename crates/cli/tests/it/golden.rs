@@ -18,7 +18,7 @@ use crate::support::{Directory, Server, eventually, finish, headwater, run};
 use crate::wire::{Answer, Wire};
 
 /// The version that this program writes.
-const CURRENT: u32 = 2;
+const CURRENT: u32 = 3;
 
 /// Files so small that a few hundred appends fill several, and checkpoints happen.
 const SMALL: [&str; 4] = ["--log-file-size", "16KiB", "--replay-max", "24KiB"];
@@ -66,13 +66,20 @@ fn a_directory_of_version_1_opens_with_all_that_was_in_it() {
 
 #[test]
 fn a_directory_of_version_2_opens_with_all_that_was_in_it() {
+    assert!(!files(&golden(2)).keys().all(|name| !name.starts_with("segment/")), "it has segments");
+    opens(2);
+}
+
+#[test]
+fn a_directory_of_version_3_opens_with_all_that_was_in_it() {
     if std::env::var("GOLDEN").is_ok_and(|value| value == "write") {
         let version =
             std::env::var("GOLDEN_VERSION").map_or(CURRENT, |no| no.parse().expect("one"));
         write(version);
     }
-    assert!(!files(&golden(2)).keys().all(|name| !name.starts_with("segment/")), "it has segments");
-    opens(2);
+    let index = fs::read_to_string(golden(3).join("index.json")).expect("a file");
+    assert!(index.contains("demo/doc-*:read,append"), "it has keys");
+    opens(3);
 }
 
 fn opens(version: u32) {
@@ -161,7 +168,7 @@ fn ask_all(server: &Server) -> Answers {
         }
     }
     ask("GET", format!("{}?offset={:020}", STREAMS[2], trimmed_to()));
-    for path in ["/gold/streams?limit=100", "/gold", "/empty", "/deleted"] {
+    for path in ["/gold/streams?limit=100", "/gold", "/empty", "/deleted", "/-/keys"] {
         ask("GET", path.to_owned());
     }
     answers
@@ -222,6 +229,7 @@ fn fill(wire: &mut Wire) {
         made("PUT", bucket, &[], "");
     }
     made("DELETE", "/deleted", &[], "");
+    made("POST", "/-/keys", &[], r#"{"scopes":["demo/doc-*:read,append"],"label":"golden"}"#);
     for name in ["text", "trimmed", "snapshot", "deleted-source", "waste"] {
         made("PUT", &format!("/gold/{name}"), &text, "");
     }

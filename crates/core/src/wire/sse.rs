@@ -46,8 +46,9 @@ pub struct Control<'a> {
 }
 
 /// Writes the line that gives the event behind it an id: where to read on after it. A browser that
-/// comes back says it as `Last-Event-ID`.
+/// comes back says it as `Last-Event-ID`. An offset's text has no byte that could end the line.
 pub fn id(out: &mut BytesMut, next_offset: &str) {
+    debug_assert!(next_offset.bytes().all(|b| b.is_ascii_digit() || b == b'_'), "an offset");
     out.put_slice(b"id:");
     out.put_slice(next_offset.as_bytes());
     out.put_u8(b'\n');
