@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use headwater_server::auth::{RootKey, Rules, Scopes};
+use headwater_server::auth::{JwtRules, RootKey, Rules, Scopes, Source};
 
 /// Who may do what.
 #[derive(Debug, clap::Args)]
@@ -33,6 +33,28 @@ pub(crate) struct Access {
     )]
     anonymous: Option<Scopes>,
 
+    /// Believe tokens (JWTs) that were signed with the keys of this JWK set: a file, or an address
+    /// that is asked again and again. Their claim `scope` says what they may do.
+    #[arg(
+        long, env = "HEADWATER_JWT_KEYS", value_name = "FILE|URL", requires = "auth",
+        requires = "jwt_audience", help_heading = ACCESS
+    )]
+    jwt_keys: Option<String>,
+
+    /// What the claim `aud` of tokens has to name.
+    #[arg(
+        long, env = "HEADWATER_JWT_AUDIENCE", value_name = "TEXT", requires = "jwt_keys",
+        help_heading = ACCESS
+    )]
+    jwt_audience: Option<String>,
+
+    /// What the claim `iss` of tokens has to be.
+    #[arg(
+        long, env = "HEADWATER_JWT_ISSUER", value_name = "TEXT", requires = "jwt_keys",
+        help_heading = ACCESS
+    )]
+    jwt_issuer: Option<String>,
+
     /// Answer 404 instead of 403 about what a credential may not touch.
     #[arg(long, env = "HEADWATER_CONCEAL", requires = "auth", help_heading = ACCESS)]
     conceal: bool,
@@ -50,6 +72,11 @@ impl Access {
         self.auth.then(|| Rules {
             root: self.root_key.or(self.root_key_file),
             anonymous: self.anonymous.unwrap_or_default(),
+            jwt: self.jwt_keys.zip(self.jwt_audience).map(|(keys, audience)| JwtRules {
+                keys: Source::parse(&keys),
+                audience,
+                issuer: self.jwt_issuer,
+            }),
             conceal: self.conceal,
         })
     }

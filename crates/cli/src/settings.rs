@@ -214,7 +214,7 @@ fn size(bytes: usize) -> Size {
 mod tests {
     use super::*;
     use clap::Parser;
-    use headwater_server::auth::{RootKey, Rules, Scopes};
+    use headwater_server::auth::{JwtRules, RootKey, Rules, Scopes, Source};
 
     #[derive(Debug, Parser)]
     struct Flags {
@@ -245,6 +245,11 @@ mod tests {
             auth: Some(Rules {
                 root: RootKey::new(&"k".repeat(32)),
                 anonymous: Scopes::parse("demo:read /x:read").unwrap(),
+                jwt: Some(JwtRules {
+                    keys: Source::Url("https://x/keys".into()),
+                    audience: "a".into(),
+                    issuer: Some("i".into()),
+                }),
                 conceal: true,
             }),
             insecure: true,
@@ -273,7 +278,7 @@ mod tests {
             --body-timeout 7s --drain-timeout 8s --max-append-size 9 --max-snapshot-size 10 \
             --max-header-size 11 --read-page-size 12 --max-body-memory 13 --max-connections 14 \
             --log-file-size 15 --disk-reserve 16 --must-exist --replay-max 17 --auth --conceal \
-            --insecure";
+            --insecure --jwt-keys https://x/keys --jwt-audience a --jwt-issuer i";
         let root_key = "k".repeat(32);
         let access = ["--anonymous", "demo:read /x:read", "--root-key", &root_key];
         let flags: Vec<&str> = flags.split_whitespace().chain(access).collect();

@@ -4,10 +4,12 @@
 //! | credential | how it comes | what it may do |
 //! | --- | --- | --- |
 //! | API key | `Authorization: Bearer hw_…` | its scopes |
+//! | token | `Authorization: Bearer …`, a JWT of somebody who is trusted | what its `scope` says |
 //! | root key | `Authorization: Bearer …` | everything |
 //! | signed link | `?token=hwl_…` | read one stream, as long as its key may and lives |
 //! | none | | what anonymous scopes say |
 
+mod jwt;
 pub(crate) mod link;
 mod token;
 
@@ -26,6 +28,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub use headwater_core::access::{BadScope, LABEL_BYTES_MAX, Scope};
+pub use jwt::{BadKeys, JwtRules, Source};
+use jwt::{Jwt, Watcher};
 pub use link::{sign, sign_path};
 pub use token::{Token, hash};
 
@@ -39,6 +43,8 @@ pub struct Rules {
     pub root: Option<RootKey>,
     /// What may be done without a credential.
     pub anonymous: Scopes,
+    /// Which tokens of others are believed.
+    pub jwt: Option<JwtRules>,
     /// Whether what a credential may not touch looks as if it did not exist.
     pub conceal: bool,
 }
@@ -64,6 +70,7 @@ impl RootKey {
 pub(crate) struct Auth {
     rules: Rules,
     keys: RwLock<HashMap<KeyId, Arc<Holder>>>,
+    jwt: Option<Arc<Jwt>>,
     /// Changes whenever a key is revoked.
     revoked: watch::Sender<()>,
 }
@@ -81,12 +88,19 @@ struct Holder {
 pub(crate) struct Access {
     auth: Arc<Auth>,
     holder: Arc<Holder>,
-    /// Nothing for whoever has none.
-    key: Option<KeyId>,
+    who: Who,
     /// The only stream that may be read, for a signed link.
     link: Option<StreamName>,
     /// When it ends, in wall-clock time.
     ends_at: Option<Timestamp>,
+}
+
+/// By which kind of credential.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Nobody,
+    Key(KeyId),
+    Token,
 }
 
 /// Why a request is turned away.
@@ -103,8 +117,11 @@ pub(crate) enum Denied {
 }
 
 impl Auth {
-    pub(crate) fn new(rules: Rules) -> Self {
-        Self { rules, keys: RwLock::default(), revoked: watch::channel(()).0 }
+    /// Reads the keys of tokens, if any are believed.
+    pub(crate) fn new(rules: Rules) -> Result<Self, BadKeys> {
+        let jwt = rules.jwt.clone().map(|rules| Arc::new(Jwt::new(rules)));
+        jwt.as_ref().map_or(Ok(()), Watcher::start)?;
+        Ok(Self { rules, keys: RwLock::default(), jwt, revoked: watch::channel(()).0 })
     }
 
     /// Takes the keys that `read` finds. Whoever reads later also takes later.
@@ -146,30 +163,37 @@ impl Auth {
     fn anonymous(self: &Arc<Self>) -> Access {
         let (hash, scopes) = (KeyHash([0; 32]), self.rules.anonymous.clone());
         let holder = Arc::new(Holder { hash, scopes, expires_at: None });
-        Access { auth: Arc::clone(self), holder, key: None, link: None, ends_at: None }
+        let who = Who::Nobody;
+        Access { auth: Arc::clone(self), holder, who, link: None, ends_at: None }
     }
 
     fn holder_of(self: &Arc<Self>, token: &str, wall: Timestamp) -> Result<Access, Denied> {
-        let id = Token::id_of(token).unwrap_or(ROOT);
-        let holder = self.known(id, wall)?;
-        if !token::equal(&hash(token), &holder.hash) {
-            return Err(Denied::Invalid);
-        }
+        let (who, holder) = match (&self.jwt, Token::id_of(token)) {
+            (Some(jwt), None) if Jwt::is_one(token) => (Who::Token, jwt.check(token, wall)?),
+            (_, id) => {
+                let id = id.unwrap_or(ROOT);
+                let holder = self.known(id, wall)?;
+                if !token::equal(&hash(token), &holder.hash) {
+                    return Err(Denied::Invalid);
+                }
+                (Who::Key(id), holder)
+            }
+        };
         let ends_at = holder.expires_at;
-        Ok(Access { auth: Arc::clone(self), holder, key: Some(id), link: None, ends_at })
+        Ok(Access { auth: Arc::clone(self), holder, who, link: None, ends_at })
     }
 
     fn link(self: &Arc<Self>, text: &str, wall: Timestamp) -> Result<Access, Denied> {
         let link = link::Link::parse(text).ok_or(Denied::Invalid)?;
         let holder = self.known(link.key, wall)?;
         let over = Some(link.ends_at).into_iter().chain(holder.expires_at).min();
-        let key = Some(link.key);
+        let who = Who::Key(link.key);
         let name = link.stream(&holder.hash).ok_or(Denied::Invalid)?;
         if is_over(over, wall) {
             return Err(Denied::Invalid);
         }
         let (auth, link) = (Arc::clone(self), Some(name));
-        Ok(Access { auth, holder, key, link, ends_at: over })
+        Ok(Access { auth, holder, who, link, ends_at: over })
     }
 
     fn known(&self, id: KeyId, wall: Timestamp) -> Result<Arc<Holder>, Denied> {
@@ -189,7 +213,7 @@ impl Access {
         if linked && scopes.allow(action, subject) {
             return Ok(());
         }
-        if self.key.is_none() {
+        if self.who == Who::Nobody {
             return Err(Denied::Missing);
         }
         let conceal = self.auth.rules.conceal && !(linked && scopes.touch(subject));
@@ -205,7 +229,10 @@ impl Access {
     pub(crate) fn watch(&self, wall: Timestamp) -> Visit {
         let left_ms = self.ends_at.map(|end| end.0.saturating_sub(wall.0));
         Visit {
-            key: self.key,
+            key: match self.who {
+                Who::Key(key) => Some(key),
+                Who::Nobody | Who::Token => None,
+            },
             auth: Arc::clone(&self.auth),
             revoked: self.auth.revoked.subscribe(),
             until: left_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms))),
@@ -217,6 +244,7 @@ impl Access {
 #[derive(Debug)]
 pub(crate) struct Visit {
     auth: Arc<Auth>,
+    /// The key that it depends on, if it is one of ours.
     key: Option<KeyId>,
     revoked: watch::Receiver<()>,
     until: Option<Instant>,
@@ -270,7 +298,7 @@ impl fmt::Debug for Auth {
 /// What is in here opens doors.
 impl fmt::Debug for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Access({:?})", self.key)
+        write!(f, "Access({:?})", self.who)
     }
 }
 

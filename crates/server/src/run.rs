@@ -168,6 +168,7 @@ async fn serve(
     let (drain, draining) = watch::channel(false);
     let config = Config { listen: address, ..config };
     let app = App::new(Arc::clone(engine), config, draining.clone());
+    let app = app.map_err(|bad_keys| RunError::Config(bad_keys.to_string()))?;
     let mut acceptor = Acceptor::new(listener, app.shares.connections);
     let mut workers = Workers::start(&app, net::count(), &draining).map_err(RunError::System)?;
     tracing::info!(%address, "listening");

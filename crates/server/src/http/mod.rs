@@ -39,7 +39,7 @@ pub(crate) use respond::Reply;
 use respond::{Answer, Failure};
 use routes::Verb;
 
-use crate::auth::{Access, Auth, Denied, Visit};
+use crate::auth::{Access, Auth, BadKeys, Denied, Visit};
 use crate::config::Config;
 use crate::descriptors::{self, Shares};
 use crate::engine::Engine;
@@ -74,17 +74,17 @@ impl App {
         engine: Arc<Engine>,
         config: Config,
         draining: watch::Receiver<bool>,
-    ) -> Self {
+    ) -> Result<Self, BadKeys> {
         let units = config.body_bytes_in_flight_max.div_ceil(body::BUDGET_UNIT);
         let units = usize::try_from(units).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         let body_budget = Arc::new(Semaphore::new(units));
         let shares = descriptors::share(config.connections_max);
         let files = Arc::new(Semaphore::new(shares.files.min(Semaphore::MAX_PERMITS)));
         let events = sse::Events::default();
-        let auth = config.auth.clone().map(|rules| Arc::new(Auth::new(rules)));
+        let auth = config.auth.clone().map(Auth::new).transpose()?.map(Arc::new);
         let app = Self { engine, config, auth, body_budget, shares, files, events, draining };
         app.reload_keys();
-        app
+        Ok(app)
     }
 
     /// Has the door know the keys that there are now. Called at the start and whenever a change of

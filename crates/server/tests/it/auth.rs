@@ -1,6 +1,8 @@
 //! Who may do what: every route with every kind of credential, keys and links, and what becomes of
 //! live readers when a credential ends.
 
+mod jwt;
+
 use std::time::Duration;
 
 use headwater_core::access::Scopes;
