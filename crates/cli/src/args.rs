@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::address::BaseUrl;
 use crate::units::Span;
 use crate::{
-    append, attrs, backup, bench, bootstrap, bucket, close, create, delete, dev, fork, head,
-    inspect, key, ls, read, retain, serve, snapshot, tail, torture, verify,
+    append, attrs, backup, bench, bootstrap, bucket, close, config, create, delete, dev, fork,
+    head, inspect, key, ls, read, retain, serve, snapshot, tail, torture, verify,
 };
 
 /// Durable streams over plain HTTP: one binary that serves them and uses them.
@@ -34,6 +34,7 @@ pub(crate) enum ColorChoice {
 pub(crate) enum Verb {
     Serve(serve::Args),
     Dev(dev::Args),
+    Config(config::Args),
     Bucket(bucket::Args),
     Create(create::Args),
     Append(append::Args),

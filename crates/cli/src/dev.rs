@@ -14,7 +14,7 @@ use crate::settings::Place;
 /// Run a server on this machine, ready to try.
 ///
 /// Like `serve` with every setting at its default and a bucket named `demo`. What is written is as
-/// durable as with `serve`.
+/// durable as with `serve`. No configuration file is read.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -33,7 +33,7 @@ Examples:
 const BUCKET: &str = "demo";
 
 pub(crate) fn run(args: Args, screen: Screen) -> Outcome {
-    logging::start(&args.log, screen)?;
+    logging::start(&args.log, screen);
     let config = Config {
         listen: args.place.listen,
         data_dir: args.place.data_dir,

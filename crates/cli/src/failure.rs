@@ -100,7 +100,8 @@ impl Failure {
             .hint(hint::for_refusal(status, problem, subject))
     }
 
-    fn causes(mut self, causes: impl IntoIterator<Item = impl Display>) -> Self {
+    /// Why, each reason in a line.
+    pub(crate) fn causes(mut self, causes: impl IntoIterator<Item = impl Display>) -> Self {
         if let Self::Reported(report) = &mut self {
             report.causes.extend(causes.into_iter().map(|c| c.to_string()));
         }

@@ -15,6 +15,7 @@ mod bootstrap;
 mod bucket;
 mod client;
 mod close;
+mod config;
 mod confirm;
 mod create;
 mod delete;
@@ -48,25 +49,26 @@ mod verify;
 
 use std::process::ExitCode;
 
-use args::{Cli, Verb};
-use clap::Parser as _;
+use args::Verb;
+use config::{CommandLine, Layers};
 use failure::Outcome;
 use screen::Screen;
 
 fn main() -> ExitCode {
     memory::give_large_buffers_back();
-    let cli = Cli::parse();
-    let screen = Screen::new(cli.color);
-    match run(cli.verb, screen) {
+    let line = CommandLine::parse(std::env::args_os().collect());
+    let screen = Screen::new(line.color());
+    match line.with_file().and_then(|(cli, layers)| run(cli.verb, &layers, screen)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(screen),
     }
 }
 
-fn run(verb: Verb, screen: Screen) -> Outcome {
+fn run(verb: Verb, layers: &Layers, screen: Screen) -> Outcome {
     match verb {
-        Verb::Serve(args) => serve::run(args, screen),
+        Verb::Serve(args) => serve::run(args, layers, screen),
         Verb::Dev(args) => dev::run(args, screen),
+        Verb::Config(args) => config::run(args, layers),
         Verb::Bucket(args) => bucket::run(args, screen),
         Verb::Create(args) => create::run(&args, screen),
         Verb::Append(args) => append::run(&args, screen),

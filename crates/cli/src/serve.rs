@@ -7,36 +7,40 @@ use std::net::SocketAddr;
 use headwater_server::RunError;
 use headwater_server::config::Config;
 
+use crate::config::Layers;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::logging::{self, LogArgs};
+use crate::logging;
 use crate::screen::{Screen, print};
-use crate::settings::{Place, Settings};
+use crate::settings::Told;
 
 /// Run the server.
 ///
 /// Prints one line on stdout once it takes requests: `listening on http://ADDRESS:PORT`. SIGTERM or
 /// SIGINT end it after the requests in flight. Every acknowledged write is on disk (fdatasync)
 /// before its answer.
+///
+/// A setting is taken from its flag, else from its variable, else from the file; else it has its
+/// default. `headwater config show --origin` tells which it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    place: Place,
-    #[command(flatten)]
-    log: LogArgs,
-    #[command(flatten)]
-    settings: Settings,
+    pub(crate) told: Told,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   headwater serve --listen 127.0.0.1:4437 --data-dir /var/lib/headwater
   headwater serve --listen 0.0.0.0:80 --data-dir /data --public-url https://streams.example.com
+  headwater serve --config /etc/headwater/config.toml
   HEADWATER_MAX_APPEND_SIZE=64MiB headwater serve --data-dir /data";
 
-pub(crate) fn run(args: Args, screen: Screen) -> Outcome {
-    logging::start(&args.log, screen)?;
-    serve(args.settings.into_config(args.place), screen, |_| {})
+pub(crate) fn run(args: Args, layers: &Layers, screen: Screen) -> Outcome {
+    logging::start(&args.told.log, screen);
+    if let Some(file) = &layers.file {
+        tracing::info!(file = %file.display(), "settings read");
+    }
+    serve(args.told.into_config(), screen, |_| {})
 }
 
 /// Serves until told to stop. `welcome` runs once requests are taken.

@@ -7,10 +7,36 @@ use std::sync::LazyLock;
 use headwater_server::config::Config;
 
 use crate::access::Access;
+use crate::logging::LogArgs;
 use crate::units::{Size, Span};
 
 /// What a flag that is not given means.
 static DEFAULTS: LazyLock<Config> = LazyLock::new(Config::default);
+
+/// Everything that `serve` can be told: on the command line, by the environment, and in a file,
+/// where a setting has the name of its flag. Whatever has a variable and stands in here is a
+/// setting in all three; one whose `hide_env_values` is set is a secret and shown nowhere.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Told {
+    /// A TOML file with settings; the environment and flags win over it
+    /// [default: headwater.toml or else /etc/headwater/config.toml, if there is one].
+    #[arg(long, env = "HEADWATER_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+impl Told {
+    /// The server's configuration.
+    pub(crate) fn into_config(self) -> Config {
+        self.settings.into_config(self.place)
+    }
+}
 
 /// Where the server listens and keeps its data.
 #[derive(Debug, clap::Args)]

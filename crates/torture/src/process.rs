@@ -49,7 +49,7 @@ impl Launch {
             }
         }
         command
-            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .args(["serve", "--config", "/dev/null", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(&self.data_dir)
             .args(&self.flags)
             .stdin(Stdio::null())

@@ -2,9 +2,14 @@
 
 use crate::support::run;
 
-const VERBS: [&[&str]; 51] = [
+const VERBS: [&[&str]; 56] = [
     &["serve"],
     &["dev"],
+    &["config"],
+    &["config", "show"],
+    &["config", "check"],
+    &["config", "schema"],
+    &["config", "default"],
     &["bucket"],
     &["bucket", "create"],
     &["bucket", "ls"],
@@ -56,7 +61,10 @@ const VERBS: [&[&str]; 51] = [
     &["torture"],
 ];
 
-const DOCUMENTATION: &str = include_str!("../../../../docs/cli.md");
+const DOCUMENTATION: &str = concat!(
+    include_str!("../../../../docs/cli.md"),
+    include_str!("../../../../docs/configuration.md")
+);
 
 fn help(verb: &[&str]) -> String {
     run(&[verb, &["--help"]].concat()).ok()

@@ -3,6 +3,7 @@
 mod access;
 mod bench;
 mod care;
+mod config;
 mod fake;
 mod follow;
 mod golden;

@@ -37,6 +37,8 @@ pub(crate) fn headwater() -> Command {
             command.env_remove(&name);
         }
     }
+    // Nor what a file on this machine may ask.
+    command.env("HEADWATER_CONFIG", "/dev/null");
     command.env_remove("NO_COLOR").stdin(Stdio::null());
     command
 }
