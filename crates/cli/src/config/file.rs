@@ -258,7 +258,7 @@ fn reason(error: &clap::Error) -> String {
 }
 
 /// What clap says, without its advice on usage and in one line.
-fn summary(error: &clap::Error) -> String {
+pub(super) fn summary(error: &clap::Error) -> String {
     let text = error.to_string();
     let what = text.split("\n\n").next().unwrap_or(&text);
     let what = what.strip_prefix("error: ").unwrap_or(what);

@@ -11,10 +11,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
 
-use super::file::{Entry, File};
+use super::file::{Entry, File, summary};
 use super::setting::{FILE, Setting, settings, with_answerable_switches};
 use crate::args::{Cli, ColorChoice};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 /// The command line as it was given.
 pub(crate) struct CommandLine {
@@ -65,10 +65,11 @@ impl CommandLine {
         *self.matches.get_one("color").expect("a flag with a default")
     }
 
-    /// The command line with what the file has to add to it, if its verb takes a file.
-    pub(crate) fn with_file(self) -> Result<(Cli, Layers), Failure> {
+    /// The command line with what the file has to add to it now, if its verb takes a file. Never
+    /// ends the process.
+    pub(crate) fn with_file(&self) -> Result<(Cli, Layers), Failure> {
         let Some(told) = told(&self.matches) else {
-            return Ok((cli(&self.matches), Layers::default()));
+            return Ok((cli(&self.matches)?, Layers::default()));
         };
         let named = told.get_one::<PathBuf>(FILE);
         let file = File::find(named.map(PathBuf::as_path))?;
@@ -82,7 +83,7 @@ impl CommandLine {
             settings: layered(told, whole, &entries),
             file: file.map(|file| file.path().to_owned()),
         };
-        Ok((cli(&matches), layers))
+        Ok((cli(&matches)?, layers))
     }
 
     fn matches_with(
@@ -110,7 +111,7 @@ impl CommandLine {
             (Err(error), Some(file)) if arguments.len() > self.arguments.len() => {
                 Err(file.clashes(&error))
             }
-            (Err(error), _) => error.exit(),
+            (Err(error), _) => Err(refused(&error)),
         }
     }
 }
@@ -163,8 +164,13 @@ fn is_said(told: &ArgMatches, id: &str) -> bool {
     matches!(told.value_source(id), Some(ValueSource::CommandLine | ValueSource::EnvVariable))
 }
 
-fn cli(matches: &ArgMatches) -> Cli {
-    Cli::from_arg_matches(matches).unwrap_or_else(|error| error.exit())
+fn cli(matches: &ArgMatches) -> Result<Cli, Failure> {
+    Cli::from_arg_matches(matches).map_err(|error| refused(&error))
+}
+
+/// What clap says against the command line alone.
+fn refused(error: &clap::Error) -> Failure {
+    Failure::new(Exit::Usage, summary(error))
 }
 
 /// `given` knows flags and the environment apart from the file, `whole` has every value.

@@ -1,11 +1,13 @@
 use std::sync::LazyLock;
 
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, Command};
 use headwater_server::config::Config;
 use serde_json::{Value, json};
 
 use super::file::{Entry, entries};
-use super::layers::{CommandLine, Layers, Origin};
+use super::layers::{CommandLine, Layered, Layers, Origin};
 use super::schema::schema;
 use super::setting::{Kind, Setting, declared, flags_alone, settings, settings_of};
 use super::show;
@@ -293,6 +295,32 @@ fn what_a_flag_needs_a_setting_of_a_file_needs_too() {
     assert!(together("key = \"k\"\nmode = \"fast\"").is_ok());
     let error = together("key = \"k\"").expect_err("a mode is needed");
     assert!(error.to_string().contains("--mode"), "{error}");
+}
+
+#[test]
+fn flags_are_understood_where_only_something_is_missing() {
+    // As for a flag that needs what only the file has.
+    let whole = OTHERS.clone().arg(Arg::new("color").long("color").default_value("auto"));
+    let flags = ["x", "--key", "k", "--origin=a"];
+    let error = whole.clone().try_get_matches_from(flags).expect_err("a mode is needed");
+    assert_eq!(error.kind(), ErrorKind::MissingRequiredArgument);
+    let matches = whole.ignore_errors(true).try_get_matches_from(flags).expect("the rest");
+    assert_eq!(matches.value_source("key"), Some(ValueSource::CommandLine));
+    assert_eq!(matches.value_source("origin"), Some(ValueSource::CommandLine));
+    assert_eq!(matches.value_source("mode"), None);
+    assert_eq!(matches.get_one::<String>("color").map(String::as_str), Some("auto"));
+}
+
+#[test]
+fn a_secret_is_shown_nowhere() {
+    let known = settings_of(OTHERS.clone());
+    let setting = known.into_iter().find(|setting| setting.key() == "token").unwrap();
+    let values = vec!["right".to_owned()];
+    let layers =
+        Layers { file: None, settings: vec![Layered { setting, values, origin: Origin::Flag }] };
+    assert_eq!(show::toml(&layers, true), "# token is set and not shown  # --token\n");
+    let told: Value = serde_json::from_str(&show::json(&layers)).unwrap();
+    assert_eq!((&told["value"], &told["secret"]), (&Value::Null, &json!(true)));
 }
 
 #[test]
