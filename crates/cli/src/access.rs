@@ -37,16 +37,16 @@ pub(crate) struct Access {
     /// that is asked again and again. Their claim `scope` says what they may do.
     #[arg(
         long, env = "HEADWATER_JWT_KEYS", value_name = "FILE|URL", requires = "auth",
-        requires = "jwt_audience", help_heading = ACCESS
+        help_heading = ACCESS
     )]
     jwt_keys: Option<String>,
 
     /// What the claim `aud` of tokens has to name.
     #[arg(
-        long, env = "HEADWATER_JWT_AUDIENCE", value_name = "TEXT", requires = "jwt_keys",
+        long, env = "HEADWATER_JWT_AUDIENCE", value_name = "TEXT", default_value = "headwater",
         help_heading = ACCESS
     )]
-    jwt_audience: Option<String>,
+    jwt_audience: String,
 
     /// What the claim `iss` of tokens has to be.
     #[arg(
@@ -72,9 +72,9 @@ impl Access {
         self.auth.then(|| Rules {
             root: self.root_key.or(self.root_key_file),
             anonymous: self.anonymous.unwrap_or_default(),
-            jwt: self.jwt_keys.zip(self.jwt_audience).map(|(keys, audience)| JwtRules {
+            jwt: self.jwt_keys.map(|keys| JwtRules {
                 keys: Source::parse(&keys),
-                audience,
+                audience: self.jwt_audience,
                 issuer: self.jwt_issuer,
             }),
             conceal: self.conceal,

@@ -32,7 +32,7 @@ pub(crate) enum ColorChoice {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     Dev(dev::Args),
     Config(config::Args),
     Bucket(bucket::Args),

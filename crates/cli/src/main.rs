@@ -66,7 +66,7 @@ fn main() -> ExitCode {
 
 fn run(verb: Verb, layers: &Layers, screen: Screen) -> Outcome {
     match verb {
-        Verb::Serve(args) => serve::run(args, layers, screen),
+        Verb::Serve(args) => serve::run(*args, layers, screen),
         Verb::Dev(args) => dev::run(args, screen),
         Verb::Config(args) => config::run(args, layers),
         Verb::Bucket(args) => bucket::run(args, screen),

@@ -62,7 +62,10 @@ fn sample(setting: &Setting) -> String {
 /// The flags that `key` needs beside it.
 fn company(key: &str) -> Vec<String> {
     match key {
-        "root-key" | "root-key-file" | "anonymous" | "conceal" => vec!["--auth".to_owned()],
+        "root-key" | "root-key-file" | "anonymous" | "jwt-keys" | "conceal" => {
+            vec!["--auth".to_owned()]
+        }
+        "jwt-audience" | "jwt-issuer" => vec!["--auth".to_owned(), "--jwt-keys=seven".to_owned()],
         _ => Vec::new(),
     }
 }
