@@ -14,6 +14,7 @@ mod health;
 mod keys;
 mod locate;
 mod long_poll;
+mod openapi;
 mod page;
 mod read;
 mod respond;
@@ -237,6 +238,7 @@ async fn dispatch(
             Verb::Version => Ok(health::version()),
             Verb::Alive => Ok(health::alive()),
             Verb::Ready => Ok(health::ready(app)),
+            Verb::OpenApi => Ok(openapi::get()),
             Verb::ListBuckets => bucket::list_buckets(app, head).await,
             Verb::ListBase => bucket::list_base(app, head).await,
             Verb::ListKeys => keys::list(app, head).await,

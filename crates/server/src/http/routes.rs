@@ -20,6 +20,8 @@ pub(crate) enum Spot {
     Ready,
     /// `/-/version`
     Version,
+    /// `/-/openapi.json`
+    OpenApi,
     /// `/-/buckets`
     Buckets,
     /// `/-/streams`
@@ -56,6 +58,7 @@ pub(crate) enum Verb {
     Version,
     Alive,
     Ready,
+    OpenApi,
     ListBuckets,
     ListBase,
     ListKeys,
@@ -136,6 +139,7 @@ pub(crate) static ROUTES: &[Route] = &[
     route(Method::GET, Spot::Health, Verb::Alive, Need::Nothing),
     route(Method::GET, Spot::Ready, Verb::Ready, Need::Nothing),
     route(Method::GET, Spot::Version, Verb::Version, Need::Nothing),
+    route(Method::GET, Spot::OpenApi, Verb::OpenApi, Need::Nothing),
     route(Method::GET, Spot::Buckets, Verb::ListBuckets, Need::Node(Action::Read)),
     route(Method::GET, Spot::BaseStreams, Verb::ListBase, Need::Listing),
     route(Method::GET, Spot::Keys, Verb::ListKeys, Need::Node(Action::Admin)),
@@ -191,6 +195,7 @@ fn at(target: &Target<'_>) -> Result<Spot, Failure> {
             "healthz" => Spot::Health,
             "readyz" => Spot::Ready,
             "version" => Spot::Version,
+            "openapi.json" => Spot::OpenApi,
             "buckets" => Spot::Buckets,
             "streams" => Spot::BaseStreams,
             "keys" => Spot::Keys,
@@ -259,7 +264,10 @@ mod tests {
     #[test]
     fn only_what_tells_nothing_needs_nothing() {
         for row in ROUTES.iter().filter(|row| row.need == Need::Nothing) {
-            assert!(matches!(row.verb, Verb::Version | Verb::Alive | Verb::Ready), "{row:?}");
+            assert!(
+                matches!(row.verb, Verb::Version | Verb::Alive | Verb::Ready | Verb::OpenApi),
+                "{row:?}"
+            );
         }
     }
 
@@ -282,6 +290,7 @@ mod tests {
                 Spot::Health => "/-/healthz",
                 Spot::Ready => "/-/readyz",
                 Spot::Version => "/-/version",
+                Spot::OpenApi => "/-/openapi.json",
                 Spot::Buckets => "/-/buckets",
                 Spot::Keys => "/-/keys",
                 Spot::Key => "/-/keys/1",
