@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::address::BaseUrl;
 use crate::units::Span;
 use crate::{
-    append, attrs, backup, bench, bootstrap, bucket, close, config, create, delete, dev, fork,
-    head, inspect, key, ls, read, retain, serve, snapshot, tail, torture, verify,
+    append, attrs, backup, bench, bootstrap, bucket, check, close, config, create, delete, dev,
+    fork, head, inspect, key, ls, read, retain, serve, snapshot, tail, torture, verify,
 };
 
 /// Durable streams over plain HTTP: one binary that serves them and uses them.
@@ -35,6 +35,7 @@ pub(crate) enum Verb {
     Serve(Box<serve::Args>),
     Dev(dev::Args),
     Config(config::Args),
+    Check(check::Args),
     Bucket(bucket::Args),
     Create(create::Args),
     Append(append::Args),

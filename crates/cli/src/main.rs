@@ -13,6 +13,7 @@ mod backup;
 mod bench;
 mod bootstrap;
 mod bucket;
+mod check;
 mod client;
 mod close;
 mod config;
@@ -69,6 +70,7 @@ fn run(verb: Verb, layers: &Layers, screen: Screen) -> Outcome {
         Verb::Serve(args) => serve::run(*args, layers, screen),
         Verb::Dev(args) => dev::run(args, screen),
         Verb::Config(args) => config::run(args, layers),
+        Verb::Check(args) => check::run(&args),
         Verb::Bucket(args) => bucket::run(args, screen),
         Verb::Create(args) => create::run(&args, screen),
         Verb::Append(args) => append::run(&args, screen),

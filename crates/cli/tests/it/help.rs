@@ -2,7 +2,7 @@
 
 use crate::support::run;
 
-const VERBS: [&[&str]; 56] = [
+const VERBS: [&[&str]; 57] = [
     &["serve"],
     &["dev"],
     &["config"],
@@ -10,6 +10,7 @@ const VERBS: [&[&str]; 56] = [
     &["config", "check"],
     &["config", "schema"],
     &["config", "default"],
+    &["check"],
     &["bucket"],
     &["bucket", "create"],
     &["bucket", "ls"],
