@@ -1,5 +1,5 @@
-//! `GET /-/openapi.json`: the interface as `OpenAPI` 3.1, made from [`ROUTES`] when it is first asked
-//! for. What a route takes and gives is said here once for each [`Verb`]; a verb without a
+//! `GET /-/openapi.json`: the interface as `OpenAPI` 3.1, made from [`ROUTES`] when it is first
+//! asked for. What a route takes and gives is said here once for each [`Verb`]; a verb without a
 //! description does not compile.
 
 use std::sync::LazyLock;
