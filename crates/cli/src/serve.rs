@@ -15,9 +15,9 @@ use crate::settings::Told;
 
 /// Run the server.
 ///
-/// Prints one line on stdout once it takes requests: `listening on http://ADDRESS:PORT`. SIGTERM or
-/// SIGINT end it after the requests in flight. Every acknowledged write is on disk (fdatasync)
-/// before its answer.
+/// Prints one line on stdout once it takes requests: `listening on http://ADDRESS:PORT`, or
+/// `https://` with a certificate. SIGTERM or SIGINT end it after the requests in flight. Every
+/// acknowledged write is on disk (fdatasync) before its answer.
 ///
 /// A setting is taken from its flag, else from its variable, else from the file; else it has its
 /// default. `headwater config show --origin` tells which it is.
@@ -33,6 +33,7 @@ Examples:
   headwater serve --listen 127.0.0.1:4437 --data-dir /var/lib/headwater
   headwater serve --listen 0.0.0.0:80 --data-dir /data --public-url https://streams.example.com
   headwater serve --config /etc/headwater/config.toml
+  headwater serve --listen 0.0.0.0:443 --tls-cert chain.pem --tls-key key.pem
   HEADWATER_MAX_APPEND_SIZE=64MiB headwater serve --data-dir /data";
 
 pub(crate) fn run(args: Args, layers: &Layers, screen: Screen) -> Outcome {
@@ -46,14 +47,20 @@ pub(crate) fn run(args: Args, layers: &Layers, screen: Screen) -> Outcome {
 /// Serves until told to stop. `welcome` runs once requests are taken.
 pub(crate) fn serve(config: Config, screen: Screen, welcome: impl FnOnce(SocketAddr)) -> Outcome {
     let asked = config.listen;
+    let scheme = scheme(&config);
     headwater_server::run(config, |bound| {
-        if let Err(failure) = print(format!("listening on http://{bound}\n").as_bytes()) {
+        if let Err(failure) = print(format!("listening on {scheme}://{bound}\n").as_bytes()) {
             // The server is of use without its line.
             failure.report(screen);
         }
         welcome(bound);
     })
     .map_err(|error| stopped(&error, asked))
+}
+
+/// What URLs of this server begin with.
+pub(crate) fn scheme(config: &Config) -> &'static str {
+    if config.tls.is_some() { "https" } else { "http" }
 }
 
 fn stopped(error: &RunError, asked: SocketAddr) -> Failure {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use headwater_server::config::Config;
+use headwater_server::config::{Config, Tls};
 
 use crate::access::Access;
 use crate::logging::LogArgs;
@@ -74,6 +74,28 @@ pub(crate) struct Settings {
     #[command(flatten)]
     access: Access,
 
+    /// The certificate chain to serve HTTPS with, a PEM file; read again when it changes, and at
+    /// SIGHUP.
+    #[arg(
+        long, env = "HEADWATER_TLS_CERT", value_name = "FILE", requires = "tls_key",
+        help_heading = TLS
+    )]
+    tls_cert: Option<PathBuf>,
+
+    /// The private key of the certificate, a PEM file.
+    #[arg(
+        long, env = "HEADWATER_TLS_KEY", value_name = "FILE", requires = "tls_cert",
+        help_heading = TLS
+    )]
+    tls_key: Option<PathBuf>,
+
+    /// Authorities of clients, a PEM file: clients without a certificate of theirs are refused.
+    #[arg(
+        long, env = "HEADWATER_TLS_CLIENT_CA", value_name = "FILE", requires = "tls_cert",
+        help_heading = TLS
+    )]
+    tls_client_ca: Option<PathBuf>,
+
     /// How long a long-poll waits for data before it answers 204.
     #[arg(
         long, env = "HEADWATER_LONG_POLL_TIMEOUT", value_name = "DURATION",
@@ -130,6 +152,13 @@ pub(crate) struct Settings {
     )]
     drain_timeout: Span,
 
+    /// How often a connection of HTTP/2 is asked whether its client is still there.
+    #[arg(
+        long, env = "HEADWATER_HTTP2_PING_INTERVAL", value_name = "DURATION",
+        default_value_t = Span(DEFAULTS.http2_ping_interval), help_heading = TIMES
+    )]
+    http2_ping_interval: Span,
+
     /// The largest body of a create, an append or a batch (then 413).
     #[arg(
         long, env = "HEADWATER_MAX_APPEND_SIZE", value_name = "SIZE",
@@ -172,6 +201,34 @@ pub(crate) struct Settings {
     )]
     max_connections: usize,
 
+    /// Requests at a time on one connection of HTTP/2; a client that has more waits.
+    #[arg(
+        long, env = "HEADWATER_HTTP2_MAX_CONNECTION_STREAMS", value_name = "COUNT",
+        default_value_t = DEFAULTS.http2_connection_streams_max, help_heading = LIMITS
+    )]
+    http2_max_connection_streams: u32,
+
+    /// Requests at a time over all connections of HTTP/2, live reads among them (then 503).
+    #[arg(
+        long, env = "HEADWATER_HTTP2_MAX_STREAMS", value_name = "COUNT",
+        default_value_t = DEFAULTS.http2_streams_max, help_heading = LIMITS
+    )]
+    http2_max_streams: usize,
+
+    /// What a client of HTTP/2 may send on a connection before it is taken.
+    #[arg(
+        long, env = "HEADWATER_HTTP2_WINDOW_SIZE", value_name = "SIZE",
+        default_value_t = size(DEFAULTS.http2_window_bytes as usize), help_heading = LIMITS
+    )]
+    http2_window_size: Size,
+
+    /// What is kept of an answer that a client of HTTP/2 does not take yet.
+    #[arg(
+        long, env = "HEADWATER_HTTP2_SEND_BUFFER", value_name = "SIZE",
+        default_value_t = size(DEFAULTS.http2_send_bytes_max), help_heading = LIMITS
+    )]
+    http2_send_buffer: Size,
+
     /// Room allocated for one log file.
     #[arg(
         long, env = "HEADWATER_LOG_FILE_SIZE", value_name = "SIZE",
@@ -196,6 +253,7 @@ pub(crate) struct Settings {
     replay_max: Size,
 }
 
+const TLS: &str = "TLS";
 const TIMES: &str = "Times";
 const LIMITS: &str = "Limits";
 const STORAGE: &str = "Storage";
@@ -203,9 +261,16 @@ const STORAGE: &str = "Storage";
 impl Settings {
     /// The server's configuration. Names every field, so that a new one cannot be forgotten here.
     pub(crate) fn into_config(self, place: Place) -> Config {
+        let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
+        let tls = self.tls_cert.zip(self.tls_key);
         Config {
             listen: place.listen,
             data_dir: place.data_dir,
+            tls: tls.map(|(certificate, key)| Tls {
+                certificate,
+                key,
+                client_ca: self.tls_client_ca,
+            }),
             public_url: self.public_url,
             bucket: self.bucket,
             insecure: self.access.insecure,
@@ -220,10 +285,15 @@ impl Settings {
             drain_timeout: self.drain_timeout.0,
             append_bytes_max: self.max_append_size.0,
             snapshot_bytes_max: self.max_snapshot_size.0,
-            header_bytes_max: usize::try_from(self.max_header_size.0).unwrap_or(usize::MAX),
+            header_bytes_max: bytes(self.max_header_size),
             read_page_bytes: self.read_page_size.0,
             body_bytes_in_flight_max: self.max_body_memory.0,
             connections_max: self.max_connections,
+            http2_connection_streams_max: self.http2_max_connection_streams,
+            http2_streams_max: self.http2_max_streams,
+            http2_window_bytes: u32::try_from(self.http2_window_size.0).unwrap_or(u32::MAX),
+            http2_send_bytes_max: bytes(self.http2_send_buffer),
+            http2_ping_interval: self.http2_ping_interval.0,
             log_file_bytes: self.log_file_size.0,
             disk_reserve: self.disk_reserve.map(|size| size.0),
             must_exist: self.must_exist,
@@ -261,11 +331,23 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_and_its_key_come_together() {
+        for alone in [["x", "--tls-cert", "c"], ["x", "--tls-key", "k"]] {
+            assert!(Flags::try_parse_from(alone).is_err(), "{alone:?}");
+        }
+    }
+
+    #[test]
     fn every_flag_reaches_its_own_setting() {
         let seconds = std::time::Duration::from_secs;
         let expected = Config {
             listen: "[::1]:7".parse().unwrap(),
             data_dir: "d".into(),
+            tls: Some(Tls {
+                certificate: "c".into(),
+                key: "k".into(),
+                client_ca: Some("a".into()),
+            }),
             public_url: Some("https://x".into()),
             bucket: Some("demo".into()),
             auth: Some(Rules {
@@ -293,6 +375,11 @@ mod tests {
             read_page_bytes: 12,
             body_bytes_in_flight_max: 13,
             connections_max: 14,
+            http2_connection_streams_max: 18,
+            http2_streams_max: 19,
+            http2_window_bytes: 20,
+            http2_send_bytes_max: 21,
+            http2_ping_interval: seconds(22),
             log_file_bytes: 15,
             disk_reserve: Some(16),
             must_exist: true,
@@ -304,7 +391,10 @@ mod tests {
             --body-timeout 7s --drain-timeout 8s --max-append-size 9 --max-snapshot-size 10 \
             --max-header-size 11 --read-page-size 12 --max-body-memory 13 --max-connections 14 \
             --log-file-size 15 --disk-reserve 16 --must-exist --replay-max 17 --auth --conceal \
-            --insecure --jwt-keys https://x/keys --jwt-audience a --jwt-issuer i";
+            --insecure --jwt-keys https://x/keys --jwt-audience a --jwt-issuer i \
+            --tls-cert c --tls-key k --tls-client-ca a --http2-max-connection-streams 18 \
+            --http2-max-streams 19 --http2-window-size 20 --http2-send-buffer 21 \
+            --http2-ping-interval 22s";
         let root_key = "k".repeat(32);
         let access = ["--anonymous", "demo:read /x:read", "--root-key", &root_key];
         let flags: Vec<&str> = flags.split_whitespace().chain(access).collect();

@@ -15,6 +15,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where everything is stored.
     pub data_dir: PathBuf,
+    /// What to secure connections with; without it they are plain.
+    pub tls: Option<Tls>,
     /// The base of absolute URLs in answers; without it the request's `Host` is used.
     pub public_url: Option<String>,
     /// A bucket to create at the start if it is missing.
@@ -55,6 +57,18 @@ pub struct Config {
     /// not open that many files.
     pub connections_max: usize,
 
+    /// Requests at a time on one connection of HTTP/2; a client that sends more is told to wait.
+    pub http2_connection_streams_max: u32,
+    /// Requests at a time over all connections of HTTP/2, live reads among them: 503.
+    pub http2_streams_max: usize,
+    /// What a client may send on one connection of HTTP/2 before a handler has taken it, in bytes.
+    pub http2_window_bytes: u32,
+    /// What is kept of an answer that a client of HTTP/2 does not take yet, in bytes. One that does
+    /// not take 16 KiB within `slow_reader_timeout` is cut.
+    pub http2_send_bytes_max: usize,
+    /// How often a connection of HTTP/2 is asked whether the client is still there.
+    pub http2_ping_interval: Duration,
+
     /// Room allocated for one log file, in bytes.
     pub log_file_bytes: u64,
     /// Free disk bytes that creates, appends, snapshots and attributes leave alone: 507. `None` is
@@ -66,11 +80,23 @@ pub struct Config {
     pub replay_bytes_max: u64,
 }
 
+/// The files that TLS needs, each in PEM form. They are read again when they change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// The server's certificate, and behind it those that lead to its authority.
+    pub certificate: PathBuf,
+    /// The private key of the certificate.
+    pub key: PathBuf,
+    /// Authorities of clients. With it, a client without a certificate of theirs is refused.
+    pub client_ca: Option<PathBuf>,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4437),
             data_dir: PathBuf::from("headwater-data"),
+            tls: None,
             public_url: None,
             bucket: None,
             auth: None,
@@ -89,6 +115,11 @@ impl Default for Config {
             read_page_bytes: 4 * MIB,
             body_bytes_in_flight_max: 256 * MIB,
             connections_max: 16_384,
+            http2_connection_streams_max: 128,
+            http2_streams_max: 16_384,
+            http2_window_bytes: 256 * 1024,
+            http2_send_bytes_max: 32 * 1024,
+            http2_ping_interval: Duration::from_secs(30),
             log_file_bytes: 64 * MIB,
             disk_reserve: None,
             must_exist: false,

@@ -2,6 +2,7 @@
 //! protocol, and storage, which keeps the bytes.
 
 pub mod auth;
+mod certificates;
 pub mod clock;
 pub mod config;
 mod descriptors;
@@ -14,5 +15,6 @@ pub mod offline;
 mod random;
 mod run;
 
+pub use certificates::{BadCertificate, self_signed};
 pub use embed::Server;
 pub use run::{RunError, run};

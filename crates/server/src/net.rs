@@ -1,13 +1,16 @@
-//! Sockets: accepting connections, serving HTTP/1.1 on them, and ending them.
+//! Sockets: accepting connections, serving HTTP on them, and ending them.
 //!
 //! ```text
-//! accept ─► worker ─► connection ─┬─ every answer given, or the peer is gone ─► linger ─► closed
-//!                                 └─ too slow, or an answer too old ──────────► reset
+//! accept ─► worker ─► open ─┬─ HTTP/1.1 ─┬─ all answered, or the peer is gone ─► linger ─► closed
+//!                           └─ HTTP/2 ───┴─ too slow, or an answer too old ────► reset
 //! ```
 
 mod accept;
 mod handler;
+mod http2;
+mod io;
 mod live;
+mod open;
 mod patient;
 mod worker;
 
@@ -35,10 +38,13 @@ use tokio::time::Instant;
 pub(crate) use self::accept::Acceptor;
 use self::accept::Slot;
 use self::handler::Handler;
+use self::io::Io;
 pub(crate) use self::live::Handover;
 use self::live::Live;
+use self::open::{Opened, open};
 use self::patient::Patient;
 pub(crate) use self::worker::{Workers, count};
+use crate::certificates::Current;
 use crate::http::{App, Body, Reply};
 
 /// What a client that was refused may still send before its connection is closed on it.
@@ -56,22 +62,30 @@ type Until = Arc<Mutex<Option<Instant>>>;
 /// How the part of a connection that is HTTP ended.
 enum Ended {
     /// It is to be closed.
-    Done(Patient),
+    Done(Io),
     /// It is to be closed at once, and what was sent forgotten.
-    TooOld(Patient),
+    Cut(Io),
     /// The head of an answer is out, and its body goes on for long.
     Live(Live),
+    /// Nothing is left of it.
+    Gone,
 }
 
-/// Serves one connection to its end.
-async fn connection(app: Arc<App>, socket: TcpStream, slot: Slot, draining: watch::Receiver<bool>) {
+/// Serves one connection to its end; with `tls` if there is any.
+async fn connection(
+    app: Arc<App>,
+    socket: TcpStream,
+    slot: Slot,
+    draining: watch::Receiver<bool>,
+    tls: Option<Current>,
+) {
     // Small answers leave at once; without this they would wait for more.
     let _refused = socket.set_nodelay(true).is_err();
     let longest = app.config.response_max_duration.max(app.config.sse_max_duration);
     // In a box, so that its memory comes back when the rest is live.
-    let (io, too_old) = match Box::pin(requests(app, socket, slot.clone(), draining)).await {
+    let (io, cut) = match Box::pin(speak(app, socket, slot.clone(), draining, tls)).await {
         Ended::Done(io) => (io, false),
-        Ended::TooOld(io) => (io, true),
+        Ended::Cut(io) => (io, true),
         Ended::Live(mut live) => {
             let over = tokio::time::timeout(longest, live.run()).await;
             if let Ok(Err(error)) = &over {
@@ -79,27 +93,56 @@ async fn connection(app: Arc<App>, socket: TcpStream, slot: Slot, draining: watc
             }
             (live.io, over.is_err())
         }
+        Ended::Gone => return,
     };
-    if too_old || io.gave_up() {
+    if cut || io.gave_up() {
         reset(&io.into_socket());
     } else {
-        Box::pin(linger(io.into_socket())).await;
+        Box::pin(linger(io)).await;
     }
     drop(slot);
 }
 
-/// Answers requests until one of the answers goes on without hyper, or none follows.
-async fn requests(
+/// Serves a connection in what its client speaks.
+async fn speak(
     app: Arc<App>,
     socket: TcpStream,
+    slot: Slot,
+    mut draining: watch::Receiver<bool>,
+    tls: Option<Current>,
+) -> Ended {
+    let handover = Arc::<Handover>::default();
+    let patient = Patient::new(socket, app.config.slow_reader_timeout, Arc::clone(&handover));
+    let opening = tokio::time::timeout(app.config.header_timeout, open(patient, tls.as_ref()));
+    let opened = tokio::select! {
+        biased;
+        opened = opening => opened.unwrap_or(Opened::Gone),
+        _ = draining.wait_for(|draining| *draining) => Opened::Gone,
+    };
+    match opened {
+        Opened::Http1(io) => Box::pin(requests(app, io, handover, slot, draining)).await,
+        Opened::Http2(mut io) => {
+            match Box::pin(http2::serve(&app, &mut io, &slot, draining)).await {
+                http2::Ended::Done => Ended::Done(io),
+                http2::Ended::Cut => Ended::Cut(io),
+            }
+        }
+        Opened::Refused(io) => Ended::Done(io),
+        Opened::Gone => Ended::Gone,
+    }
+}
+
+/// Answers requests of HTTP/1.1 until one of the answers goes on without hyper, or none follows.
+async fn requests(
+    app: Arc<App>,
+    io: Io,
+    handover: Arc<Handover>,
     slot: Slot,
     mut draining: watch::Receiver<bool>,
 ) -> Ended {
     let until = Until::default();
     let longest = app.config.response_max_duration.max(app.config.sse_max_duration);
-    let handover = Arc::<Handover>::default();
     let live = Mutex::new(None);
-    let patient = Patient::new(socket, app.config.slow_reader_timeout, Arc::clone(&handover));
     let builder = builder(&app);
     let service = service_fn(|request: Request<Incoming>| {
         let in_chunks = request.version() == Version::HTTP_11;
@@ -115,7 +158,7 @@ async fn requests(
             Ok::<_, Infallible>(reply)
         })
     });
-    let mut connection = builder.serve_connection(TokioIo::new(patient), service);
+    let mut connection = builder.serve_connection(TokioIo::new(io), service);
     // What hardly ever happens is polled only when it does.
     let mut drain: FuturesUnordered<_> =
         [draining.wait_for(|draining| *draining).map(drop)].into_iter().collect();
@@ -144,7 +187,7 @@ async fn requests(
     drop((drain, late));
     let io = connection.into_parts().io.into_inner();
     match live.into_inner() {
-        _ if too_old => Ended::TooOld(io),
+        _ if too_old => Ended::Cut(io),
         Some(pieces) if handover.is_done() => Ended::Live(Live { io, pieces }),
         _ => Ended::Done(io),
     }
@@ -152,7 +195,7 @@ async fn requests(
 
 /// Drives HTTP until nothing is left to do, or to be done by hyper.
 async fn until_handed_over<S, R>(
-    connection: &mut http1::Connection<TokioIo<Patient>, S>,
+    connection: &mut http1::Connection<TokioIo<Io>, S>,
     handover: &Handover,
 ) -> hyper::Result<()>
 where
@@ -192,11 +235,12 @@ async fn overdue(until: &Mutex<Option<Instant>>, longest: Duration) {
 
 /// Ends a connection so that an answer given before the request was read reaches the client:
 /// closing at once, with bytes unread, would make the kernel discard it.
-async fn linger(mut socket: TcpStream) {
-    if socket.shutdown().await.is_err() {
-        return;
-    }
+async fn linger(mut io: Io) {
     let _slow = tokio::time::timeout(LINGER, async {
+        if io.shutdown().await.is_err() {
+            return;
+        }
+        let mut socket = io.into_socket();
         let mut buffer = vec![0; 16 * 1024];
         let mut left = LINGER_BYTES;
         while let Ok(read) = socket.read(&mut buffer).await

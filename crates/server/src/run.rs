@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
+use crate::certificates::{Asked, BadCertificate, Certificates};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::engine::{Engine, Fault, OnFailure, OpenError, Outcome, Seams, Threads};
@@ -31,6 +32,8 @@ pub enum RunError {
     Listen(SocketAddr, io::Error),
     /// A setting does not make sense.
     Config(String),
+    /// A file that TLS needs is of no use.
+    Certificate(BadCertificate),
     /// The operating system refused a thread or a signal handler.
     System(io::Error),
     /// The bucket to begin with could not be created.
@@ -48,7 +51,7 @@ impl RunError {
                 Kind::Format | Kind::Locked => 2,
                 _ => 1,
             },
-            Self::Config(_) => 2,
+            Self::Config(_) | Self::Certificate(_) => 2,
             Self::Seal(_) => EXIT_STOPPED,
             Self::Listen(..) | Self::System(_) | Self::Bucket(_) => 1,
         }
@@ -61,6 +64,7 @@ impl fmt::Display for RunError {
             Self::Open(error) => error.fmt(f),
             Self::Listen(address, _) => write!(f, "cannot listen on {address}"),
             Self::Config(what) => f.write_str(what),
+            Self::Certificate(bad) => bad.fmt(f),
             Self::System(_) => f.write_str("the operating system refused what a server needs"),
             Self::Bucket(_) => f.write_str("cannot create the first bucket"),
             Self::Seal(_) => f.write_str("cannot seal the log"),
@@ -75,7 +79,7 @@ impl std::error::Error for RunError {
             Self::Listen(_, error) | Self::System(error) => Some(error),
             Self::Bucket(fault) => Some(fault),
             Self::Seal(error) => Some(error),
-            Self::Config(_) => None,
+            Self::Config(_) | Self::Certificate(_) => None,
         }
     }
 }
@@ -105,6 +109,8 @@ pub(crate) fn run_until(
             config.listen
         )));
     }
+    let certificates = config.tls.clone().map(Certificates::load).transpose();
+    let certificates = certificates.map_err(RunError::Certificate)?;
     let engine = open(&config, clock)?;
     let threads = Threads::start(&engine, stop_the_process()).map_err(RunError::System)?;
     // This thread accepts connections and waits for signals; the workers do the rest.
@@ -114,7 +120,7 @@ pub(crate) fn run_until(
         .map_err(RunError::System)?;
     let served = runtime.block_on(async {
         let stops = stops().map_err(RunError::System)?;
-        serve(&engine, config, bucket, ready, stops).await
+        serve(&engine, config, certificates, bucket, ready, stops).await
     });
     threads.stop().map_err(RunError::Seal)?;
     served
@@ -154,6 +160,7 @@ fn report(recovery: &Recovery) {
 async fn serve(
     engine: &Arc<Engine>,
     config: Config,
+    certificates: Option<Certificates>,
     bucket: Option<BucketId>,
     ready: impl FnOnce(SocketAddr),
     mut stops: Stops,
@@ -170,7 +177,10 @@ async fn serve(
     let app = App::new(Arc::clone(engine), config, draining.clone());
     let app = app.map_err(|bad_keys| RunError::Config(bad_keys.to_string()))?;
     let mut acceptor = Acceptor::new(listener, app.shares.connections);
-    let mut workers = Workers::start(&app, net::count(), &draining).map_err(RunError::System)?;
+    let tls = certificates.as_ref().map(Certificates::current);
+    let mut workers =
+        Workers::start(&app, net::count(), tls.as_ref(), &draining).map_err(RunError::System)?;
+    let asked = stops.asked_to_read_again(tls.is_some()).map_err(RunError::System)?;
     tracing::info!(%address, "listening");
     ready(address);
     let accepting = async {
@@ -181,6 +191,7 @@ async fn serve(
     tokio::select! {
         () = stops.next() => {}
         () = accepting => {}
+        () = follow(certificates, asked) => {}
     }
     tracing::info!("draining");
     drain.send_replace(true);
@@ -192,6 +203,14 @@ async fn serve(
     // Requests that are still waiting are cut here: nothing may touch the log after its seal.
     workers.stop();
     Ok(())
+}
+
+/// Keeps the certificates as new as their files are. Never ends.
+async fn follow(certificates: Option<Certificates>, asked: Asked) {
+    if let Some(certificates) = certificates {
+        certificates.follow(asked).await;
+    }
+    std::future::pending::<()>().await;
 }
 
 async fn create(engine: &Engine, bucket: BucketId) -> Result<(), Fault> {
@@ -209,6 +228,15 @@ pub(crate) enum Stops {
 }
 
 impl Stops {
+    /// What tells a server that has certificates to read them again. A process without any is
+    /// still ended by SIGHUP, as every process is that says nothing of it.
+    fn asked_to_read_again(&self, has_certificates: bool) -> io::Result<Asked> {
+        match self {
+            Self::Signals(_) if has_certificates => Asked::by_signal(),
+            Self::Signals(_) | Self::Asked(_) => Ok(Asked::never()),
+        }
+    }
+
     async fn next(&mut self) {
         match self {
             Self::Signals(signals) => signals.next().await,

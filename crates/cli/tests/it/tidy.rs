@@ -15,7 +15,8 @@ const LONG_FILES: [(&str, &str); 0] = [];
 /// Where the two seams are: nothing else may open a file or read a clock.
 const DISK: &str = "crates/storage/src/disk/";
 /// Read what operators hand to a server, which is no data of its own.
-const HANDED_OVER: [&str; 1] = ["crates/server/src/auth/jwt/source.rs"];
+const HANDED_OVER: [&str; 2] =
+    ["crates/server/src/auth/jwt/source.rs", "crates/server/src/certificates"];
 const CLOCK: &str = "crates/server/src/clock.rs";
 
 struct Source {
@@ -119,7 +120,7 @@ fn only_the_seams_touch_files_and_clocks() {
     let mut violations = Vec::new();
     for source in sources().iter().filter(|source| source.ships()) {
         let engine = !source.path.starts_with("crates/cli/");
-        let handed_over = HANDED_OVER.contains(&source.path.as_str());
+        let handed_over = HANDED_OVER.iter().any(|file| source.path.starts_with(file));
         if engine && !source.path.starts_with(DISK) && !handed_over {
             let used = files.iter().filter(|name| source.code().contains(**name));
             violations.extend(used.map(|name| format!("{}: {name}", source.path)));

@@ -97,10 +97,11 @@ impl App {
     /// `path` as an absolute URL: below the public URL, or as the client addressed us.
     pub(super) fn absolute(&self, head: &Parts, path: &str) -> String {
         let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let scheme = if self.config.tls.is_some() { "https" } else { "http" };
         match (&self.config.public_url, host) {
             (Some(base), _) => format!("{}{path}", base.trim_end_matches('/')),
-            (None, Some(host)) => format!("http://{host}{path}"),
-            (None, None) => format!("http://{}{path}", self.config.listen),
+            (None, Some(host)) => format!("{scheme}://{host}{path}"),
+            (None, None) => format!("{scheme}://{}{path}", self.config.listen),
         }
     }
 

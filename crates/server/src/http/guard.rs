@@ -1,5 +1,5 @@
-//! What holds for a request whatever it is about: the demands of RFC 9112 that hyper leaves to
-//! its user.
+//! What holds for a request whatever it is about: the demands of RFC 9112 and 9113 that hyper
+//! leaves to its user.
 
 use http::request::Parts;
 use http::{HeaderValue, StatusCode, Version, header};
@@ -9,8 +9,12 @@ use super::respond::Failure;
 /// Refuses a head that no resource may see. Behind this, `Host` is the host that the request is
 /// for, whichever way the client named it.
 pub(super) fn admit(head: &mut Parts) -> Result<(), Failure> {
-    check_transfer_codings(head)?;
-    check_host(head)?;
+    if head.version == Version::HTTP_2 && head.uri.authority().is_some() {
+        check_host_and_authority(head)?;
+    } else {
+        check_transfer_codings(head)?;
+        check_host(head)?;
+    }
     // RFC 9112 §3.2.2: an absolute target overrides the field.
     if let Some(authority) = head.uri.authority() {
         let host = HeaderValue::from_str(authority.as_str())
@@ -50,6 +54,16 @@ fn check_host(head: &Parts) -> Result<(), Failure> {
         (None, _) if head.version < Version::HTTP_11 => Ok(()),
         (None, _) => Err(bad_host("the field Host is missing")),
     }
+}
+
+/// RFC 9113 §8.3.1: beside `:authority` the field `Host` is not needed, but says the same.
+fn check_host_and_authority(head: &Parts) -> Result<(), Failure> {
+    let authority = head.uri.authority().map_or("", |authority| authority.as_str());
+    let mut hosts = head.headers.get_all(header::HOST).iter();
+    if hosts.any(|host| !host.as_bytes().eq_ignore_ascii_case(authority.as_bytes())) {
+        return Err(bad_host("the field Host and :authority differ"));
+    }
+    Ok(())
 }
 
 /// Whether a value is `host [":" port]`, and nothing that could pass for another part of a URL or

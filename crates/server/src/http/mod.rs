@@ -57,6 +57,8 @@ pub(crate) struct App {
     pub(crate) shares: Shares,
     /// Requests that may have a file of their own open, see [`opens_a_file`].
     files: Arc<Semaphore>,
+    /// Requests that there may be at a time on connections of HTTP/2.
+    pub(crate) streams: Arc<Semaphore>,
     /// The newest events of the worker's live readers.
     events: sse::Events,
     /// Becomes true when the server drains: live readers end.
@@ -81,9 +83,12 @@ impl App {
         let body_budget = Arc::new(Semaphore::new(units));
         let shares = descriptors::share(config.connections_max);
         let files = Arc::new(Semaphore::new(shares.files.min(Semaphore::MAX_PERMITS)));
+        let streams =
+            Arc::new(Semaphore::new(config.http2_streams_max.min(Semaphore::MAX_PERMITS)));
         let events = sse::Events::default();
         let auth = config.auth.clone().map(Auth::new).transpose()?.map(Arc::new);
-        let app = Self { engine, config, auth, body_budget, shares, files, events, draining };
+        let app =
+            Self { engine, config, auth, body_budget, shares, files, streams, events, draining };
         app.reload_keys();
         Ok(app)
     }
@@ -105,6 +110,7 @@ impl App {
             body_budget: Arc::clone(&self.body_budget),
             shares: self.shares,
             files: Arc::clone(&self.files),
+            streams: Arc::clone(&self.streams),
             events: sse::Events::default(),
             draining: self.draining.clone(),
         })
@@ -183,6 +189,13 @@ impl App {
         let mut reply = dispatch(self, head, body, target, verb).await?;
         reply.body_mut().hold(file);
         Ok(reply)
+    }
+
+    /// The answer when there are too many requests at a time.
+    pub(crate) fn crowded() -> Reply {
+        let mut reply = Failure::many_streams().reply(None);
+        respond::common(reply.headers_mut());
+        reply
     }
 
     /// The answer when a handler has panicked. What it had submitted may have happened.

@@ -129,25 +129,24 @@ impl Failure {
 
     /// Too many bodies are in flight.
     pub(crate) fn overloaded() -> Self {
-        let problem = Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "OVERLOADED",
-            "Too much at once",
-            "The request bodies now in memory have reached body_bytes_in_flight_max.",
-        );
-        let mut headers = HeaderMap::new();
-        headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
-        Self::Problem(Box::new(problem), headers)
+        Self::too_much("The request bodies now in memory have reached body_bytes_in_flight_max.")
     }
 
     /// Too many snapshots are read and written at a time.
     pub(crate) fn crowded() -> Self {
-        let problem = Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "OVERLOADED",
-            "Too much at once",
+        Self::too_much(
             "The snapshots now being read and written have all descriptors that are for them.",
-        );
+        )
+    }
+
+    /// Too many requests at a time on connections of HTTP/2.
+    pub(crate) fn many_streams() -> Self {
+        Self::too_much("The requests now being answered have reached http2_streams_max.")
+    }
+
+    fn too_much(detail: &str) -> Self {
+        let problem =
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", "Too much at once", detail);
         let mut headers = HeaderMap::new();
         headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
         Self::Problem(Box::new(problem), headers)

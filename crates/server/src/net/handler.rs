@@ -10,7 +10,6 @@ use hyper::body::Incoming;
 use hyper::{Method, Request};
 use tokio::runtime;
 
-use super::accept::Slot;
 use crate::http::{App, Reply};
 
 /// The answer to one request, in the making. It is polled by its connection and costs no task of
@@ -24,11 +23,16 @@ pub(super) struct Handler {
 }
 
 impl Handler {
-    pub(super) fn new(app: Arc<App>, slot: Slot, request: Request<Incoming>) -> Self {
+    /// The answer to `request`; what it holds is given back at its end.
+    pub(super) fn new(
+        app: Arc<App>,
+        held: impl Send + 'static,
+        request: Request<Incoming>,
+    ) -> Self {
         let only_reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         let work = async move {
             let reply = AssertUnwindSafe(app.answer(request)).catch_unwind().await;
-            drop(slot);
+            drop(held);
             reply.unwrap_or_else(|_panic| {
                 tracing::error!("a request's handler has panicked");
                 App::panicked()

@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use smallvec::SmallVec;
 use tokio::io::AsyncWriteExt as _;
 
-use super::patient::Patient;
+use super::io::Io;
 use crate::http::Stream;
 
 /// How much of what a client sends although it was told that nothing more is read is taken at a
@@ -48,7 +48,7 @@ impl Handover {
 
 /// An answer whose head is sent, and its body in chunks that is not begun.
 pub(super) struct Live {
-    pub(super) io: Patient,
+    pub(super) io: Io,
     pub(super) pieces: Stream,
 }
 
@@ -58,12 +58,13 @@ impl Live {
         loop {
             let piece = tokio::select! {
                 piece = self.pieces.next() => piece.transpose()?,
-                gone = gone(&self.io) => return gone,
+                gone = gone(&mut self.io) => return gone,
             };
-            match piece {
-                Some(piece) => self.send(piece).await?,
-                None => return self.io.write_all(b"0\r\n\r\n").await,
-            }
+            let Some(piece) = piece else {
+                self.io.write_all(b"0\r\n\r\n").await?;
+                return self.io.flush().await;
+            };
+            self.send(piece).await?;
         }
     }
 
@@ -76,20 +77,16 @@ impl Live {
         let mut head = SmallVec::<[u8; 24]>::new();
         write!(head, "{:x}\r\n", piece.len())?;
         let mut chunk = head.as_slice().chain(piece).chain(&b"\r\n"[..]);
-        self.io.write_all_buf(&mut chunk).await
+        self.io.write_all_buf(&mut chunk).await?;
+        // TLS may have taken it without the socket.
+        self.io.flush().await
     }
 }
 
 /// Resolves when the client has closed its side.
-async fn gone(io: &Patient) -> io::Result<()> {
-    loop {
-        io.socket().readable().await?;
-        let mut ignored = [0; IGNORED_BYTES];
-        match io.socket().try_read(&mut ignored) {
-            Ok(0) => return Ok(()),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-    }
+async fn gone(io: &mut Io) -> io::Result<()> {
+    let mut ignored = [0; IGNORED_BYTES];
+    // In full, since `Buf` also has some of the names in `AsyncReadExt`.
+    while tokio::io::AsyncReadExt::read(io, &mut ignored).await? > 0 {}
+    Ok(())
 }

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::accept::{Accepted, Slot};
 use super::connection;
+use crate::certificates::Current;
 use crate::engine::BELLS_MAX;
 use crate::http::App;
 
@@ -42,6 +43,7 @@ struct Worker {
 struct Bench {
     app: Arc<App>,
     sockets: mpsc::UnboundedReceiver<(std::net::TcpStream, Slot)>,
+    tls: Option<Current>,
     draining: watch::Receiver<bool>,
     cut: watch::Receiver<bool>,
     /// Dropped at the end of the drain.
@@ -59,6 +61,7 @@ impl Workers {
     pub(crate) fn start(
         app: &App,
         count: usize,
+        tls: Option<&Current>,
         draining: &watch::Receiver<bool>,
     ) -> io::Result<Self> {
         let (cut, is_cut) = watch::channel(false);
@@ -70,6 +73,7 @@ impl Workers {
             let bench = Bench {
                 app: app.for_worker(),
                 sockets: receiver,
+                tls: tls.cloned(),
                 draining: draining.clone(),
                 cut: is_cut.clone(),
                 drained: tell_drained,
@@ -113,10 +117,10 @@ impl Workers {
 }
 
 async fn work(bench: Bench) {
-    let Bench { app, sockets, draining, mut cut, drained } = bench;
+    let Bench { app, sockets, tls, draining, mut cut, drained } = bench;
     let pump = app.engine.attend();
     tokio::select! {
-        () = serve(app, sockets, draining) => {}
+        () = serve(app, sockets, tls, draining) => {}
         () = pump_for_ever(pump) => {}
         () = heartbeat() => {}
         _ = cut.wait_for(|cut| *cut) => {}
@@ -141,6 +145,7 @@ async fn heartbeat() {
 async fn serve(
     app: Arc<App>,
     mut sockets: mpsc::UnboundedReceiver<(std::net::TcpStream, Slot)>,
+    tls: Option<Current>,
     mut draining: watch::Receiver<bool>,
 ) {
     let mut connections = JoinSet::new();
@@ -152,8 +157,8 @@ async fn serve(
         };
         match tokio::net::TcpStream::from_std(socket) {
             Ok(socket) => {
-                let draining = draining.clone();
-                connections.spawn(connection(Arc::clone(&app), socket, slot, draining));
+                let (draining, tls) = (draining.clone(), tls.clone());
+                connections.spawn(connection(Arc::clone(&app), socket, slot, draining, tls));
             }
             Err(error) => tracing::warn!(%error, "a connection cannot be served"),
         }

@@ -3,8 +3,11 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+use headwater_server::config::Tls;
 
 use crate::support::{Answer, Wire, config};
 
@@ -18,7 +21,7 @@ const LISTENING: &str = "listening on ";
 pub(crate) struct Process {
     child: Child,
     address: SocketAddr,
-    data_dir: std::path::PathBuf,
+    data_dir: PathBuf,
     /// Kept open: a process whose output nobody reads might wait.
     _output: BufReader<ChildStdout>,
 }
@@ -97,8 +100,13 @@ impl Process {
     }
 
     pub(crate) fn terminate(&self) {
+        self.signal("-TERM");
+    }
+
+    /// Sends it a signal, by its name for `kill`.
+    pub(crate) fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     }
 
     /// Waits for the end, at most `within`.
@@ -129,6 +137,7 @@ impl Drop for Process {
 fn serve() {
     let Ok(settings) = std::env::var(SETTINGS) else { return };
     let mut config = config();
+    let mut files = [PathBuf::new(), PathBuf::new()];
     for (name, value) in settings.split(' ').filter_map(|pair| pair.split_once('=')) {
         let millis = || Duration::from_millis(value.parse().unwrap());
         match name {
@@ -138,9 +147,15 @@ fn serve() {
             "response" => config.response_max_duration = millis(),
             "sse" => config.sse_max_duration = millis(),
             "body" => config.body_timeout = millis(),
+            "cert" => files[0] = value.into(),
+            "key" => files[1] = value.into(),
             "log" => config.log_file_bytes = value.parse().unwrap(),
             _ => panic!("no such setting: {name}"),
         }
+    }
+    let [certificate, key] = files;
+    if certificate.has_root() {
+        config.tls = Some(Tls { certificate, key, client_ca: None });
     }
     let ready = |address| {
         let line = format!("{LISTENING}{address}\n");

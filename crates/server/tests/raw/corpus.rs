@@ -295,7 +295,6 @@ const BROKEN_LINES: &[&str] = &[
     "{T} HTTP/1.1",
     "\0\0\0\0",
     "\u{16}\u{3}\u{1}\u{2}\0\u{1}\0\u{1}",
-    "PRI * HTTP/2.0\r\n\r\nSM",
 ];
 
 /// Whole messages but for their end, which is always the same.
