@@ -1,8 +1,10 @@
 //! The command line as a whole. The arguments of a verb are in the verb's own file.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use ureq::tls::{PemItem, RootCerts, parse_pem};
 
 use crate::address::BaseUrl;
 use crate::units::Span;
@@ -72,9 +74,36 @@ pub(crate) struct ServerArgs {
     #[arg(long, env = "STREAM_AUTH", value_name = "VALUE", hide_env_values = true)]
     pub(crate) auth: Option<String>,
 
+    /// Trust the authorities in this PEM file, or the one certificate in it, instead of those that
+    /// browsers trust.
+    #[arg(long, env = "STREAM_CA", value_name = "FILE")]
+    pub(crate) ca: Option<Authorities>,
+
     /// Give up when the server makes no progress for this long.
     #[arg(long, value_name = "DURATION", default_value_t = Span(Duration::from_mins(1)))]
     pub(crate) timeout: Span,
+}
+
+/// Whose certificates are trusted.
+#[derive(Debug, Clone)]
+pub(crate) struct Authorities(pub(crate) RootCerts);
+
+impl FromStr for Authorities {
+    type Err = String;
+
+    fn from_str(file: &str) -> Result<Self, String> {
+        let text = std::fs::read(file).map_err(|error| error.to_string())?;
+        let mut trusted = Vec::new();
+        for item in parse_pem(&text) {
+            if let PemItem::Certificate(certificate) = item.map_err(|error| error.to_string())? {
+                trusted.push(certificate);
+            }
+        }
+        if trusted.is_empty() {
+            return Err("there is no certificate in PEM form in it".to_owned());
+        }
+        Ok(Self(RootCerts::new_with_certs(&trusted)))
+    }
 }
 
 const AFTER_HELP: &str = "\

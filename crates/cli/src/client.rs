@@ -6,10 +6,11 @@ use std::io::{self, Read};
 
 use serde_json::Value;
 use ureq::http::{Method, Request, Response, StatusCode, request};
+use ureq::tls::TlsConfig;
 use ureq::{Agent, Body, SendBody};
 
 use crate::address::{BaseUrl, StreamAddress, encode};
-use crate::args::ServerArgs;
+use crate::args::{Authorities, ServerArgs};
 use crate::failure::{Exit, Failure, Problem};
 use crate::hint::Subject;
 
@@ -68,6 +69,10 @@ impl Client {
             .timeout_per_write(timeout);
         if args.url.is_loopback() {
             config = config.proxy(None);
+        }
+        if let Some(Authorities(trusted)) = &args.ca {
+            let tls = TlsConfig::builder().root_certs(trusted.clone()).build();
+            config = config.tls_config(tls);
         }
         Self {
             agent: config.build().new_agent(),

@@ -46,6 +46,29 @@ fn dev_has_a_bucket_and_says_what_to_try() {
 }
 
 #[test]
+fn dev_with_tls_shows_a_certificate_that_its_own_client_can_trust() {
+    let directory = Directory::new();
+    let server = Server::spawn(&directory, &["dev", "--tls", "--listen", "127.0.0.1:0"]);
+    assert!(server.url.starts_with("https://"), "{}", server.url);
+    let file = format!("{}-tls/cert.pem", directory.path().display());
+    assert!(server.run(&["bucket", "ls", "--ca", &file]).ok().starts_with("demo\t0\t"));
+    // Nobody else vouches for it.
+    server.run(&["bucket", "ls"]).fails_with(6);
+    let welcome = server.stop().stderr;
+    assert!(welcome.contains(&format!("  certificate {file}\n  sha-256     ")), "{welcome}");
+    std::fs::remove_dir_all(format!("{}-tls", directory.path().display())).expect("it is there");
+}
+
+#[test]
+fn a_certificate_that_cannot_be_read_is_named() {
+    let directory = Directory::new();
+    let data_dir = directory.path().to_str().expect("UTF-8");
+    let files = ["--tls-cert", "/nowhere/cert.pem", "--tls-key", "/nowhere/key.pem"];
+    let told = run(&[&["serve", "--data-dir", data_dir], &files[..]].concat()).fails_with(2);
+    assert!(told.contains("/nowhere/cert.pem: cannot be read"), "{told}");
+}
+
+#[test]
 fn an_address_in_use_is_told_with_a_way_out() {
     let (first, second) = (Directory::new(), Directory::new());
     let server = Server::start(&first, &[]);
