@@ -65,10 +65,16 @@ fn company(key: &str) -> Vec<String> {
         "root-key" | "root-key-file" | "anonymous" | "jwt-keys" | "conceal" => {
             vec!["--auth".to_owned()]
         }
+        "tls-cert" => vec!["--tls-key=seven".to_owned()],
+        "tls-key" => vec!["--tls-cert=seven".to_owned()],
+        "tls-client-ca" => vec!["--tls-cert=seven".to_owned(), "--tls-key=seven".to_owned()],
         "jwt-audience" | "jwt-issuer" => vec!["--auth".to_owned(), "--jwt-keys=seven".to_owned()],
         _ => Vec::new(),
     }
 }
+
+/// Settings that only come together.
+const PAIR: [&str; 2] = ["tls-cert", "tls-key"];
 
 const ROOT_KEY: &str = "0123456789abcdef0123456789abcdef";
 
@@ -93,7 +99,12 @@ fn every_setting_of_a_file_reaches_the_configuration_as_its_flag_does() {
         let flags = [&company[..], &[format!("--{key}={value}")]].concat();
         assert_eq!(by_file, serve(key, "", &flags).0, "{key}");
         // How much is logged is no business of the server's configuration.
-        assert!(by_file != serve(key, "", &company).0 || key == "log-level", "{key}");
+        let otherwise = if PAIR.contains(&key) {
+            [&company[..], &[format!("--{key}=other")]].concat()
+        } else {
+            company
+        };
+        assert!(by_file != serve(key, "", &otherwise).0 || key == "log-level", "{key}");
 
         let layered = layers.settings.iter().find(|l| l.setting.key() == key).unwrap();
         assert_eq!((&layered.values, layered.origin), (&vec![value], Origin::File(1)), "{key}");

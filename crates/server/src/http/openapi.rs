@@ -39,8 +39,8 @@ fn document() -> Value {
         "openapi": "3.1.0",
         "info": {
             "title": "Headwater",
-            "description": "Durable streams over plain HTTP: the Durable Streams base protocol under \
-                /v1/stream, and buckets, snapshots, retention, bootstrap, records and batches.",
+            "description": "Durable streams over plain HTTP: the Durable Streams base protocol \
+                under /v1/stream, and buckets, snapshots, retention, bootstrap, records and batches.",
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": "MIT", "identifier": "MIT" },
         },
@@ -304,7 +304,7 @@ fn about(verb: Verb) -> About {
             ..NOTHING
         },
         Verb::AppendBatch => About {
-            summary: "Append many messages: frames of a length (4 bytes, big-endian) and as many bytes",
+            summary: "Append many messages, each behind its length (4 bytes, big-endian)",
             headers: &APPENDS[3..],
             body: Some(ANY),
             success: &[(200, Some(JSON)), (204, None)],
@@ -338,11 +338,14 @@ fn operation(route: &Route, template: &Template) -> Value {
     }
     let problem = json!({
         "description": "Refused or failed; `code` says why.",
-        "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
+        "content": {
+            "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } },
+        },
     });
     responses.insert("default".to_owned(), problem);
+    let method = route.method.as_str().to_ascii_lowercase();
     let mut operation = json!({
-        "operationId": format!("{}{}{}", route.method.as_str().to_ascii_lowercase(), name(route), template.surface),
+        "operationId": format!("{method}{:?}{}", route.at, template.surface),
         "summary": about.summary,
         "parameters": parameters,
         "responses": responses,
@@ -361,10 +364,6 @@ fn operation(route: &Route, template: &Template) -> Value {
         _ => json!([{ "bearer": [] }]),
     };
     operation
-}
-
-fn name(route: &Route) -> String {
-    format!("{:?}", route.at)
 }
 
 fn answer(status: u16, media: Option<&str>) -> Value {
