@@ -40,7 +40,8 @@ fn document() -> Value {
         "info": {
             "title": "Headwater",
             "description": "Durable streams over plain HTTP: the Durable Streams base protocol \
-                under /v1/stream, and buckets, snapshots, retention, bootstrap, records and batches.",
+                under /v1/stream, and buckets, snapshots, retention, bootstrap, records, \
+                batches.",
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": "MIT", "identifier": "MIT" },
         },
