@@ -53,6 +53,10 @@ const LINGER_BYTES: usize = 16 * 1024 * 1024;
 /// How long such a client may take.
 const LINGER: Duration = Duration::from_secs(2);
 
+/// The same while the server drains: a client that keeps its side of an idle connection open holds
+/// up nobody.
+const LINGER_IN_DRAIN: Duration = Duration::from_millis(200);
+
 /// The least that hyper takes as a limit of its buffers, in bytes.
 const BUFFER_BYTES_MIN: usize = 8 * 1024;
 
@@ -82,6 +86,7 @@ async fn connection(
     // Small answers leave at once; without this they would wait for more.
     let _refused = socket.set_nodelay(true).is_err();
     let longest = app.config.response_max_duration.max(app.config.sse_max_duration);
+    let ending = draining.clone();
     // In a box, so that its memory comes back when the rest is live.
     let (io, cut) = match Box::pin(speak(app, socket, slot.clone(), draining, tls)).await {
         Ended::Done(io) => (io, false),
@@ -98,7 +103,8 @@ async fn connection(
     if cut || io.gave_up() {
         reset(&io.into_socket());
     } else {
-        Box::pin(linger(io)).await;
+        let patience = if *ending.borrow() { LINGER_IN_DRAIN } else { LINGER };
+        Box::pin(linger(io, patience)).await;
     }
     drop(slot);
 }
@@ -235,8 +241,8 @@ async fn overdue(until: &Mutex<Option<Instant>>, longest: Duration) {
 
 /// Ends a connection so that an answer given before the request was read reaches the client:
 /// closing at once, with bytes unread, would make the kernel discard it.
-async fn linger(mut io: Io) {
-    let _slow = tokio::time::timeout(LINGER, async {
+async fn linger(mut io: Io, patience: Duration) {
+    let _slow = tokio::time::timeout(patience, async {
         if io.shutdown().await.is_err() {
             return;
         }

@@ -1,4 +1,7 @@
-//! Starting: what stands in the way is told, with the exit code of a process that ends by it.
+//! Starting and ending: what stands in the way is told, with the exit code of a process that ends
+//! by it.
+
+use std::time::{Duration, Instant};
 
 use headwater_server::config::Config;
 use headwater_server::{RunError, Server};
@@ -7,6 +10,19 @@ use crate::support::{Headwater, get};
 
 fn refused(config: Config) -> RunError {
     Server::start(config).map(|_started| ()).expect_err("it must not start")
+}
+
+#[test]
+fn an_idle_connection_does_not_hold_up_the_end() {
+    let drain_timeout = Duration::from_millis(1_500);
+    let mut server = Headwater::with(|config| config.drain_timeout = drain_timeout);
+    let mut idle: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    for connection in &mut idle {
+        connection.round(&get("/-/healthz")).expect(200);
+    }
+    let began = Instant::now();
+    server.restart();
+    assert!(began.elapsed() < drain_timeout, "it waited for clients that asked nothing");
 }
 
 #[test]
