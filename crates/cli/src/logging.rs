@@ -16,15 +16,26 @@ pub(crate) struct LogArgs {
         value_parser = filter
     )]
     log_level: String,
+
+    /// How a line looks: `text` for people, `json` (an object a line) for programs.
+    #[arg(long, env = "HEADWATER_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
+    log_format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
 }
 
 /// Sends the log to stderr from now on.
 pub(crate) fn start(args: &LogArgs, screen: Screen) {
-    tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(&args.log_level))
-        .with_writer(io::stderr)
-        .with_ansi(screen.stderr_colour())
-        .init();
+    let filter = EnvFilter::new(&args.log_level);
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    match args.log_format {
+        Format::Text => lines.with_ansi(screen.stderr_colour()).init(),
+        Format::Json => lines.json().flatten_event(true).with_span_list(false).init(),
+    }
 }
 
 /// `text`, if it is a filter.

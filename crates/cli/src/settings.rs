@@ -96,6 +96,14 @@ pub(crate) struct Settings {
     )]
     tls_client_ca: Option<PathBuf>,
 
+    /// Let anybody scrape /-/metrics, also with --auth.
+    #[arg(long, env = "HEADWATER_PUBLIC_METRICS", help_heading = WATCHING)]
+    public_metrics: bool,
+
+    /// Log a line for each request, with the tokens of signed links left out.
+    #[arg(long, env = "HEADWATER_ACCESS_LOG", help_heading = WATCHING)]
+    access_log: bool,
+
     /// How long a long-poll waits for data before it answers 204.
     #[arg(
         long, env = "HEADWATER_LONG_POLL_TIMEOUT", value_name = "DURATION",
@@ -254,6 +262,7 @@ pub(crate) struct Settings {
 }
 
 const TLS: &str = "TLS";
+const WATCHING: &str = "Watching";
 const TIMES: &str = "Times";
 const LIMITS: &str = "Limits";
 const STORAGE: &str = "Storage";
@@ -275,6 +284,8 @@ impl Settings {
             bucket: self.bucket,
             insecure: self.access.insecure,
             auth: self.access.rules(),
+            public_metrics: self.public_metrics,
+            access_log: self.access_log,
             long_poll_timeout: self.long_poll_timeout.0,
             sse_max_duration: self.sse_max_duration.0,
             sse_keep_alive: self.sse_keep_alive.0,
@@ -361,6 +372,8 @@ mod tests {
                 conceal: true,
             }),
             insecure: true,
+            public_metrics: true,
+            access_log: true,
             long_poll_timeout: seconds(1),
             sse_max_duration: seconds(2),
             sse_keep_alive: seconds(3),
@@ -394,7 +407,7 @@ mod tests {
             --insecure --jwt-keys https://x/keys --jwt-audience a --jwt-issuer i \
             --tls-cert c --tls-key k --tls-client-ca a --http2-max-connection-streams 18 \
             --http2-max-streams 19 --http2-window-size 20 --http2-send-buffer 21 \
-            --http2-ping-interval 22s";
+            --http2-ping-interval 22s --public-metrics --access-log";
         let root_key = "k".repeat(32);
         let access = ["--anonymous", "demo:read /x:read", "--root-key", &root_key];
         let flags: Vec<&str> = flags.split_whitespace().chain(access).collect();

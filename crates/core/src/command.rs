@@ -179,6 +179,15 @@ impl Body {
             Self::Message(bytes)
         }
     }
+
+    /// The bytes that are stored of it, if it can be read at all.
+    pub fn stored_bytes(&self) -> usize {
+        match self {
+            Self::Empty | Self::Json(Err(_)) => 0,
+            Self::Message(bytes) => bytes.len(),
+            Self::Json(Ok(messages)) => messages.bytes.len(),
+        }
+    }
 }
 
 /// A position as a client names it for a snapshot or for retention.

@@ -412,6 +412,12 @@ impl State {
         self.buckets.range::<str, _>((Bound::Excluded(after), Bound::Unbounded))
     }
 
+    /// How many incarnations and how many buckets this shard has, without the base name space.
+    pub fn counts(&self) -> (usize, usize) {
+        let base = usize::from(self.buckets.contains_key(""));
+        (self.streams.len(), self.buckets.len() - base)
+    }
+
     /// The newest entry that touched `name` or may have removed it.
     pub fn touched(&self, name: &StreamName) -> Lsn {
         self.find(name).map_or(self.removed_lsn, Stream::touched)

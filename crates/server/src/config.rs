@@ -10,6 +10,7 @@ const MIB: u64 = 1024 * 1024;
 
 /// The settings of one server. `Default` is what `headwater serve` does without flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Config {
     /// Where to listen. Port 0 picks a free one.
     pub listen: SocketAddr,
@@ -25,6 +26,10 @@ pub struct Config {
     pub auth: Option<Rules>,
     /// Allows to listen beyond loopback without `auth`.
     pub insecure: bool,
+    /// Lets anybody scrape the metrics, also where `auth` asks for credentials.
+    pub public_metrics: bool,
+    /// Logs a line for each request.
+    pub access_log: bool,
 
     /// How long a long-poll waits for data before it answers 204.
     pub long_poll_timeout: Duration,
@@ -101,6 +106,8 @@ impl Default for Config {
             bucket: None,
             auth: None,
             insecure: false,
+            public_metrics: false,
+            access_log: false,
             long_poll_timeout: Duration::from_secs(30),
             sse_max_duration: Duration::from_mins(1),
             sse_keep_alive: Duration::from_secs(15),

@@ -10,6 +10,7 @@ mod digest;
 mod embed;
 pub mod engine;
 mod http;
+mod metrics;
 mod net;
 pub mod offline;
 mod random;

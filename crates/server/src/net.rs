@@ -46,6 +46,7 @@ use self::patient::Patient;
 pub(crate) use self::worker::{Workers, count};
 use crate::certificates::Current;
 use crate::http::{App, Body, Reply};
+use crate::metrics::Open;
 
 /// What a client that was refused may still send before its connection is closed on it.
 const LINGER_BYTES: usize = 16 * 1024 * 1024;
@@ -87,6 +88,8 @@ async fn connection(
     let _refused = socket.set_nodelay(true).is_err();
     let longest = app.config.response_max_duration.max(app.config.sse_max_duration);
     let ending = draining.clone();
+    let sheet = Arc::clone(&app.sheet);
+    let _counted = Open::connection(&sheet);
     // In a box, so that its memory comes back when the rest is live.
     let (io, cut) = match Box::pin(speak(app, socket, slot.clone(), draining, tls)).await {
         Ended::Done(io) => (io, false),
@@ -100,6 +103,8 @@ async fn connection(
         }
         Ended::Gone => return,
     };
+    sheet.old_answers.add(u64::from(cut));
+    sheet.slow_readers.add(u64::from(io.gave_up()));
     if cut || io.gave_up() {
         reset(&io.into_socket());
     } else {

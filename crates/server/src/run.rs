@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use headwater_core::command::Command;
 use headwater_core::ids::BucketId;
@@ -17,6 +18,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::engine::{Engine, Fault, OnFailure, OpenError, Outcome, Seams, Threads};
 use crate::http::App;
+use crate::metrics::Metrics;
+use crate::metrics::disk::Watched;
 use crate::net::{self, Acceptor, Workers};
 use crate::random;
 
@@ -111,8 +114,10 @@ pub(crate) fn run_until(
     }
     let certificates = config.tls.clone().map(Certificates::load).transpose();
     let certificates = certificates.map_err(RunError::Certificate)?;
-    let engine = open(&config, clock)?;
-    let threads = Threads::start(&engine, stop_the_process()).map_err(RunError::System)?;
+    let metrics = Arc::<Metrics>::default();
+    let engine = open(&config, clock, &metrics)?;
+    let commits = Arc::clone(&metrics.commits);
+    let threads = Threads::start(&engine, commits, stop_the_process()).map_err(RunError::System)?;
     // This thread accepts connections and waits for signals; the workers do the rest.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -120,21 +125,26 @@ pub(crate) fn run_until(
         .map_err(RunError::System)?;
     let served = runtime.block_on(async {
         let stops = stops().map_err(RunError::System)?;
-        serve(&engine, config, certificates, bucket, ready, stops).await
+        serve(&engine, config, certificates, metrics, bucket, ready, stops).await
     });
     threads.stop().map_err(RunError::Seal)?;
     served
 }
 
-fn open(config: &Config, clock: Box<dyn Clock>) -> Result<Arc<Engine>, RunError> {
+fn open(
+    config: &Config,
+    clock: Box<dyn Clock>,
+    metrics: &Metrics,
+) -> Result<Arc<Engine>, RunError> {
+    let began = Instant::now();
     let disk = if config.must_exist {
         OsDisk::open_existing(&config.data_dir)
     } else {
         OsDisk::open(&config.data_dir)
     };
     let disk = disk.map_err(|error| RunError::Open(OpenError(error)))?;
-    let seams =
-        Seams { disk: Arc::new(disk), clock, log_id: random::id(), directory_id: random::id() };
+    let disk = Arc::new(Watched::new(disk, Arc::clone(&metrics.written)));
+    let seams = Seams { disk, clock, log_id: random::id(), directory_id: random::id() };
     let options = Options {
         log_file_bytes: config.log_file_bytes,
         disk_reserve: config.disk_reserve,
@@ -142,6 +152,7 @@ fn open(config: &Config, clock: Box<dyn Clock>) -> Result<Arc<Engine>, RunError>
         ..Options::default()
     };
     let engine = Engine::open(seams, options).map_err(RunError::Open)?;
+    metrics.recovered(began.elapsed());
     report(engine.recovered());
     Ok(engine)
 }
@@ -161,6 +172,7 @@ async fn serve(
     engine: &Arc<Engine>,
     config: Config,
     certificates: Option<Certificates>,
+    metrics: Arc<Metrics>,
     bucket: Option<BucketId>,
     ready: impl FnOnce(SocketAddr),
     mut stops: Stops,
@@ -174,7 +186,7 @@ async fn serve(
     let address = listener.local_addr().map_err(refused)?;
     let (drain, draining) = watch::channel(false);
     let config = Config { listen: address, ..config };
-    let app = App::new(Arc::clone(engine), config, draining.clone());
+    let app = App::new(Arc::clone(engine), config, metrics, draining.clone());
     let app = app.map_err(|bad_keys| RunError::Config(bad_keys.to_string()))?;
     let mut acceptor = Acceptor::new(listener, app.shares.connections);
     let tls = certificates.as_ref().map(Certificates::current);

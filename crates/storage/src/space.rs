@@ -45,7 +45,8 @@ impl Space {
         Err(Error::full(detail))
     }
 
-    fn reserve(&self) -> Result<u64> {
+    /// Free bytes that only essential use may take.
+    pub(crate) fn reserve(&self) -> Result<u64> {
         let Some(reserve) = self.reserve else {
             let capacity = self.disk.capacity();
             let capacity = capacity.map_err(|e| Error::io("", "asking for the disk's size", e))?;

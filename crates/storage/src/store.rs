@@ -167,6 +167,31 @@ impl<T: Send> Store<T> {
         &self.blobs
     }
 
+    /// Whether the log runs and more than the reserve is free.
+    ///
+    /// # Errors
+    /// `Full` in the reserve, `Io` when the log has stopped or the disk does not answer.
+    pub fn check_writable(&self) -> Result<()> {
+        self.health.check()?;
+        self.space.check(0, Use::Normal)
+    }
+
+    /// Free bytes of the disk, the reserve included.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn available(&self) -> Result<u64> {
+        self.space.available()
+    }
+
+    /// Free bytes that only essential use may take.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn reserve_bytes(&self) -> Result<u64> {
+        self.space.reserve()
+    }
+
     // ---- writing ---------------------------------------------------------------------------
 
     /// Reserves room in the log for a group of up to `bytes`, see [`crate::group_bytes`] and
@@ -207,6 +232,11 @@ impl<T: Send> Store<T> {
     /// Everything up to here is durable and readable.
     pub fn durable(&self) -> Lsn {
         self.lane.durable()
+    }
+
+    /// The bytes of all frames that were committed since the start.
+    pub fn committed_bytes(&self) -> u64 {
+        self.lane.committed_bytes()
     }
 
     /// The newest lsn that was handed out.

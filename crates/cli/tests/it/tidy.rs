@@ -18,6 +18,8 @@ const DISK: &str = "crates/storage/src/disk/";
 const HANDED_OVER: [&str; 2] =
     ["crates/server/src/auth/jwt/source.rs", "crates/server/src/certificates"];
 const CLOCK: &str = "crates/server/src/clock.rs";
+/// What the operating system tells of the process is nobody's data, and has no seam.
+const SYSTEM: &str = "crates/server/src/metrics/system.rs";
 
 struct Source {
     path: String,
@@ -121,7 +123,8 @@ fn only_the_seams_touch_files_and_clocks() {
     for source in sources().iter().filter(|source| source.ships()) {
         let engine = !source.path.starts_with("crates/cli/");
         let handed_over = HANDED_OVER.iter().any(|file| source.path.starts_with(file));
-        if engine && !source.path.starts_with(DISK) && !handed_over {
+        let exempt = source.path.starts_with(DISK) || source.path == SYSTEM || handed_over;
+        if engine && !exempt {
             let used = files.iter().filter(|name| source.code().contains(**name));
             violations.extend(used.map(|name| format!("{}: {name}", source.path)));
         }

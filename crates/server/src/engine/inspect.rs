@@ -17,7 +17,30 @@ pub struct BucketNow {
     pub listed: Vec<StreamName>,
 }
 
+/// How much there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Contents {
+    /// Streams, those that only forks hold included.
+    pub streams: u64,
+    /// Buckets, without the base name space.
+    pub buckets: u64,
+    /// Bodies of snapshots; forks share them.
+    pub snapshots: u64,
+}
+
 impl Engine {
+    /// Counts what there is, one shard after the other.
+    pub fn contents(&self) -> Contents {
+        let mut contents = Contents::default();
+        for shard in &self.shards {
+            let (streams, buckets) = shard.lock().state.counts();
+            contents.streams += streams as u64;
+            contents.buckets += buckets as u64;
+        }
+        contents.snapshots = self.blob_uses.lock().len() as u64;
+        contents
+    }
+
     /// The incarnation under `name`, and whether it is soft-deleted; expired ones too.
     pub fn peek(&self, name: &StreamName) -> Option<(StreamId, bool)> {
         let shard = self.shard(name.shard()).lock();

@@ -32,12 +32,12 @@ use headwater_storage::{CheckpointRound, Disk, Options, Recovery, Store};
 use parking_lot::Mutex;
 
 pub use fault::{Effect, Fault};
-pub use inspect::BucketNow;
+pub use inspect::{BucketNow, Contents};
 pub use listing::{BucketFacts, Held, Listing};
 pub use publish::{Durable, Pending};
 pub use reader::{Look, Watch};
 pub use recovery::OpenError;
-pub use run::{OnFailure, Threads};
+pub(crate) use run::{OnFailure, Threads};
 pub use submit::Outcome;
 pub use tide::Ticket;
 pub(crate) use tide::{BELLS_MAX, Pump};

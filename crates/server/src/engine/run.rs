@@ -10,6 +10,7 @@ use headwater_core::ids::Lsn;
 use headwater_storage::{Error, Kind};
 
 use super::Engine;
+use crate::metrics::Commits;
 
 /// How long the lane waits for work before it looks whether it should stop.
 const LANE_PATIENCE: Duration = Duration::from_millis(200);
@@ -30,10 +31,10 @@ const FULL_REST: Duration = Duration::from_secs(1);
 
 /// Called once when the log has failed: a failed write or sync is never retried, and nothing that
 /// was applied can be undone, so the process must end.
-pub type OnFailure = Arc<dyn Fn(Error) + Send + Sync>;
+pub(crate) type OnFailure = Arc<dyn Fn(Error) + Send + Sync>;
 
 /// The running threads of one engine.
-pub struct Threads {
+pub(crate) struct Threads {
     engine: Arc<Engine>,
     stop: Arc<AtomicBool>,
     lane: JoinHandle<()>,
@@ -42,12 +43,15 @@ pub struct Threads {
 
 impl Threads {
     /// Starts them.
-    pub fn start(engine: &Arc<Engine>, on_failure: OnFailure) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        engine: &Arc<Engine>,
+        commits: Arc<Commits>,
+        on_failure: OnFailure,
+    ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let lane = spawn("lane", engine, &stop, Arc::clone(&on_failure), |engine| {
+        let lane = spawn("lane", engine, &stop, Arc::clone(&on_failure), move |engine| {
             engine.store.wait_for_work(LANE_PATIENCE);
-            engine.commit()?;
-            Ok(())
+            commit(engine, &commits)
         })?;
         let keeper = spawn("keeper", engine, &stop, on_failure, |engine| {
             let (began, durable) = (Instant::now(), engine.store.durable());
@@ -67,7 +71,7 @@ impl Threads {
     }
 
     /// Stops them and seals the log: the next start has nothing to repair.
-    pub fn stop(self) -> Result<(), Error> {
+    pub(crate) fn stop(self) -> Result<(), Error> {
         self.stop.store(true, Ordering::Release);
         self.keeper.thread().unpark();
         for thread in [self.keeper, self.lane] {
@@ -86,6 +90,18 @@ impl Engine {
         self.publish(done);
         Ok(())
     }
+}
+
+/// Commits, and counts what that was.
+fn commit(engine: &Engine, commits: &Commits) -> Result<(), Error> {
+    let (began, lsn, bytes) =
+        (Instant::now(), engine.store.durable(), engine.store.committed_bytes());
+    if engine.commit()? {
+        // Each group has a lsn.
+        let groups = engine.store.durable().0 - lsn.0;
+        commits.note(began.elapsed(), groups, engine.store.committed_bytes() - bytes);
+    }
+    Ok(())
 }
 
 /// Rests after a step of background work, if it took something from clients and is not behind.
@@ -107,7 +123,7 @@ fn spawn(
     engine: &Arc<Engine>,
     stop: &Arc<AtomicBool>,
     on_failure: OnFailure,
-    step: fn(&Engine) -> Result<(), Error>,
+    step: impl Fn(&Engine) -> Result<(), Error> + Send + 'static,
 ) -> std::io::Result<JoinHandle<()>> {
     let (engine, stop) = (Arc::clone(engine), Arc::clone(stop));
     thread::Builder::new().name(name.to_owned()).spawn(move || {

@@ -10,6 +10,7 @@ use headwater_core::wire::headers::{self as h, Fields};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode, header};
 use hyper::body::Incoming;
+use tokio::time::Instant;
 
 use super::body::{Share, Taken, declared_len};
 use super::respond::{self, Answer, Failure, Reply};
@@ -31,10 +32,14 @@ pub(super) async fn append(app: &Arc<App>, head: &Parts, body: Incoming, place: 
         }
     };
     let has_messages = append.body != Body::Empty;
+    let bytes = append.body.stored_bytes();
+    let submitted = Instant::now();
     let pending = app.engine.submit(&Command::Append(append))?;
     // The log has a copy of the body by now; its share stays taken until that is written.
     let outcome = pending.wait().await?;
     drop(share);
+    app.sheet.ack.took(submitted.elapsed());
+    app.sheet.appended(&outcome, bytes);
     match outcome.decided()? {
         Receipt::Appended(receipt) => Ok(reply(&receipt, has_messages)),
         _ => unreachable!("an append is answered by its own receipt"),

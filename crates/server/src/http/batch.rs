@@ -14,6 +14,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::append::producer;
 use super::body::Taken;
@@ -61,15 +62,21 @@ pub(super) async fn append(app: &Arc<App>, head: &Parts, body: Incoming, place: 
             })
         })
         .collect::<Result<_, Invalid>>()?;
+    let submitted = Instant::now();
     let (results, durable) = app.engine.submit_batch(&appends);
+    let sizes: Vec<usize> = appends.iter().map(|append| append.body.stored_bytes()).collect();
     let asked = appends.len();
     drop(appends);
     durable.wait().await?;
     drop(share);
+    app.sheet.ack.took(submitted.elapsed());
     let mut outcomes = Vec::with_capacity(asked);
-    for result in results {
+    for (result, bytes) in results.into_iter().zip(sizes) {
         match result {
-            Ok(outcome) => outcomes.push(outcome),
+            Ok(outcome) => {
+                app.sheet.appended(&outcome, bytes);
+                outcomes.push(outcome);
+            }
             // Nothing of the batch was appended: the answer can say so.
             Err(fault) if outcomes.is_empty() => return Err(fault.into()),
             Err(_full) => break,

@@ -139,7 +139,8 @@ fn updates(state: Updates) -> impl futures_util::Stream<Item = io::Result<Bytes>
                     return Some((Ok(out.freeze()), None));
                 }
                 // Cut without the final boundary, so that the client can tell.
-                Err(_failure) => {
+                Err(failure) => {
+                    failure.broke_off();
                     let cut = io::Error::other("the stream could not be read on");
                     return Some((Err(cut), None));
                 }

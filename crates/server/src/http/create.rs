@@ -19,7 +19,7 @@ use hyper::body::Incoming;
 
 use super::locate::ATTEMPTS_MAX;
 use super::respond::{self, Answer, Failure};
-use super::{App, Place, check, check_encoding};
+use super::{App, Place, check_encoding};
 use crate::engine::Outcome;
 
 pub(super) async fn create(app: &Arc<App>, head: &Parts, body: Incoming, place: Place) -> Answer {
@@ -29,7 +29,7 @@ pub(super) async fn create(app: &Arc<App>, head: &Parts, body: Incoming, place: 
     let closed = fields.closed()?;
     let fork = fields.fork()?;
     if let Some(fork) = &fork {
-        check(head, Action::Read, Subject::Stream(&fork.source))?;
+        app.check(head, Action::Read, Subject::Stream(&fork.source))?;
     }
     let attributes = fields.attributes()?.map(|json| Bytes::copy_from_slice(json.as_bytes()));
     check_encoding(head)?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use headwater_core::wire::problem::Problem;
+use headwater_storage::Kind;
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 
@@ -20,13 +21,19 @@ pub(super) fn alive() -> Reply {
     respond::json(StatusCode::OK, &json!({ "status": "ok" }))
 }
 
-/// `GET /-/readyz`: recovered (it listens only then) and not draining.
+/// `GET /-/readyz`: recovered (it listens only then), the disk takes new data, and not draining.
+/// 503 says which of these is not so.
 pub(super) fn ready(app: &Arc<App>) -> Reply {
-    if *app.draining.borrow() {
-        respond::json(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "draining" }))
-    } else {
-        respond::json(StatusCode::OK, &json!({ "status": "ready" }))
-    }
+    let draining = *app.draining.borrow();
+    let (disk, disk_status) = match app.engine.store().check_writable() {
+        Ok(()) => ("writable", "ready"),
+        Err(error) if error.kind == Kind::Full => ("full", "disk_full"),
+        Err(_) => ("failed", "disk_failed"),
+    };
+    let status = if draining { "draining" } else { disk_status };
+    let code = if status == "ready" { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let told = json!({ "status": status, "recovered": true, "disk": disk, "draining": draining });
+    respond::json(code, &told)
 }
 
 /// The subscription API, which is reserved and not built.

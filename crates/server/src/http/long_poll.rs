@@ -17,6 +17,7 @@ use super::App;
 use super::page::stream_headers;
 use super::respond::{self, Answer, Failure, Reply};
 use crate::auth::Visit;
+use crate::metrics::{LiveKind, Open};
 use crate::random;
 
 pub(super) async fn read(
@@ -37,6 +38,7 @@ pub(super) async fn read(
     // A refusal, which leaves the TTL window alone, has been given by now.
     app.engine.renew(&facts).wait().await?;
     let watch = app.engine.watch(facts.id);
+    let _counted = Open::reader(&app.sheet, LiveKind::LongPoll);
     let mut visit = app.visit(head);
     let mut over = false;
     loop {

@@ -1,6 +1,7 @@
 //! The door: requests become commands and looks, receipts and facts become answers. No protocol
 //! rule lives here. [`routes::ROUTES`] lists every route, with what it needs.
 
+mod access_log;
 mod append;
 mod attributes;
 mod batch;
@@ -14,7 +15,9 @@ mod health;
 mod keys;
 mod locate;
 mod long_poll;
+mod metrics;
 mod openapi;
+mod origin;
 mod page;
 mod read;
 mod respond;
@@ -34,16 +37,20 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use hyper::body::Incoming;
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 
-pub(crate) use body::{Body, Stream};
+pub(crate) use body::{BUDGET_UNIT, Body, Stream};
+use origin::Origin;
 pub(crate) use respond::Reply;
 use respond::{Answer, Failure};
-use routes::Verb;
+use routes::Route;
+pub(crate) use routes::Verb;
 
 use crate::auth::{Access, Auth, BadKeys, Denied, Visit};
 use crate::config::Config;
 use crate::descriptors::{self, Shares};
 use crate::engine::Engine;
+use crate::metrics::{Metrics, Pace, Sheet};
 
 /// What all requests of a worker share.
 pub(crate) struct App {
@@ -61,6 +68,9 @@ pub(crate) struct App {
     pub(crate) streams: Arc<Semaphore>,
     /// The newest events of the worker's live readers.
     events: sse::Events,
+    pub(crate) metrics: Arc<Metrics>,
+    /// What this worker counts.
+    pub(crate) sheet: Arc<Sheet>,
     /// Becomes true when the server drains: live readers end.
     pub(crate) draining: watch::Receiver<bool>,
 }
@@ -76,9 +86,10 @@ impl App {
     pub(crate) fn new(
         engine: Arc<Engine>,
         config: Config,
+        metrics: Arc<Metrics>,
         draining: watch::Receiver<bool>,
     ) -> Result<Self, BadKeys> {
-        let units = config.body_bytes_in_flight_max.div_ceil(body::BUDGET_UNIT);
+        let units = config.body_bytes_in_flight_max.div_ceil(BUDGET_UNIT);
         let units = usize::try_from(units).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         let body_budget = Arc::new(Semaphore::new(units));
         let shares = descriptors::share(config.connections_max);
@@ -87,8 +98,20 @@ impl App {
             Arc::new(Semaphore::new(config.http2_streams_max.min(Semaphore::MAX_PERMITS)));
         let events = sse::Events::default();
         let auth = config.auth.clone().map(Auth::new).transpose()?.map(Arc::new);
-        let app =
-            Self { engine, config, auth, body_budget, shares, files, streams, events, draining };
+        let sheet = metrics.sheet();
+        let app = Self {
+            engine,
+            config,
+            auth,
+            body_budget,
+            shares,
+            files,
+            streams,
+            events,
+            metrics,
+            sheet,
+            draining,
+        };
         app.reload_keys();
         Ok(app)
     }
@@ -112,31 +135,71 @@ impl App {
             files: Arc::clone(&self.files),
             streams: Arc::clone(&self.streams),
             events: sse::Events::default(),
+            metrics: Arc::clone(&self.metrics),
+            sheet: self.metrics.sheet(),
             draining: self.draining.clone(),
         })
     }
 
     /// Answers a request. Nothing fails past this point: failures are answers, too.
     pub(crate) async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Reply {
+        let began = Instant::now();
         let (mut head, body) = request.into_parts();
-        let admitted = guard::admit(&mut head);
-        let mut reply = match (admitted, path::parse(head.uri.path())) {
-            (Err(failure), _) => failure.reply(None),
-            (Ok(()), _) if head.method == Method::OPTIONS => respond::preflight(),
-            (Ok(()), Err(error)) => Failure::from(error).reply(None),
-            (Ok(()), Ok(target)) => match self.admit(&head, &target) {
-                Err(failure) => failure.reply(Some(&target)),
-                Ok((verb, access)) => {
-                    if let Some(access) = access {
-                        head.extensions.insert(access);
-                    }
-                    match self.serve(&head, body, target, verb).await {
-                        Ok(reply) => reply,
-                        Err(failure) => failure.reply(path::parse(head.uri.path()).ok().as_ref()),
-                    }
-                }
-            },
+        let (mut verb, mut origin) = (None, None);
+        let answer = match guard::admit(&mut head) {
+            Ok(()) if head.method == Method::OPTIONS => Ok(respond::preflight()),
+            Ok(()) => self.route(&mut head, body, &mut verb).await,
+            Err(failure) => Err(failure),
         };
+        let mut reply = answer.unwrap_or_else(|failure| self.refuse(failure, &head, &mut origin));
+        self.finish(&mut reply, &head);
+        let (took, pace) = (began.elapsed(), pace(verb, &head));
+        self.sheet.answered(verb, reply.status().as_u16(), pace, took);
+        if self.config.access_log {
+            let origin = origin.unwrap_or_else(|| Origin::of(&head.headers));
+            access_log::log(&head, &origin, verb, pace, &reply, took);
+        }
+        reply
+    }
+
+    /// Finds out what is asked, whether it may be, and does it.
+    async fn route(
+        self: &Arc<Self>,
+        head: &mut Parts,
+        body: Incoming,
+        verb: &mut Option<Verb>,
+    ) -> Answer {
+        let target = path::parse(head.uri.path())?;
+        let route = routes::find(&head.method, &target)?;
+        *verb = Some(route.verb);
+        if let Some(access) = self.admit(head, &target, route)? {
+            head.extensions.insert(access);
+        }
+        self.serve(head, body, target, route.verb).await
+    }
+
+    /// The answer to what failed, counted, and logged if something broke.
+    fn refuse(&self, failure: Failure, head: &Parts, origin: &mut Option<Origin>) -> Reply {
+        let fault = match &failure {
+            Failure::Broken(fault) => Some(fault.to_string()),
+            _ => None,
+        };
+        let (mut problem, headers) = failure.told(path::parse(head.uri.path()).ok().as_ref());
+        self.sheet.refused(problem.code, respond::is_limit(&problem));
+        if problem.status.is_server_error() {
+            let origin = origin.insert(Origin::of(&head.headers));
+            let Origin { request_id, trace_id } = &*origin;
+            if let Some(fault) = fault {
+                let code = problem.code;
+                tracing::error!(fault, code, request_id, trace_id, "a request failed");
+            }
+            problem.extra.push(("request_id", request_id.as_str().into()));
+        }
+        respond::write(&problem, headers)
+    }
+
+    /// What every answer has in common.
+    fn finish(&self, reply: &mut Reply, head: &Parts) {
         respond::common(reply.headers_mut());
         if self.auth.is_some() {
             respond::keep_private(reply.headers_mut());
@@ -146,25 +209,45 @@ impl App {
         if is_get(&head.method) || head.headers.contains_key(header::ORIGIN) {
             respond::expose(reply.headers_mut());
         }
-        if head.method == Method::HEAD {
-            keep_head_only(&mut reply);
+        if let Some(id) = origin::given(&head.headers) {
+            reply.headers_mut().insert(origin::X_REQUEST_ID, id.clone());
         }
-        reply
+        if head.method == Method::HEAD {
+            keep_head_only(reply);
+        }
     }
 
-    /// What a request wants done, and who wants it, if that is asked here.
-    fn admit(&self, head: &Parts, target: &Target<'_>) -> Result<(Verb, Option<Access>), Failure> {
-        let route = routes::find(&head.method, target)?;
-        let Some(auth) = &self.auth else { return Ok((route.verb, None)) };
-        let access = route.need.check(target, head.uri.query(), |action, subject| {
+    /// Who wants what `route` does, if that is asked here.
+    fn admit(
+        &self,
+        head: &Parts,
+        target: &Target<'_>,
+        route: &Route,
+    ) -> Result<Option<Access>, Failure> {
+        let Some(auth) = &self.auth else { return Ok(None) };
+        if route.verb == Verb::Metrics && self.config.public_metrics {
+            return Ok(None);
+        }
+        route.need.check(target, head.uri.query(), |action, subject| {
             let access = auth.authenticate(head, self.engine.now().wall);
             let allowed = access.and_then(|access| {
                 access.check(action, subject)?;
                 Ok(access)
             });
-            allowed.map_err(|denied| denied_on(denied, subject))
-        })?;
-        Ok((route.verb, access))
+            allowed.map_err(|denied| self.deny(denied, subject))
+        })
+    }
+
+    /// Turns somebody away.
+    fn deny(&self, denied: Denied, subject: Subject<'_>) -> Failure {
+        self.sheet.denied(denied);
+        denied_on(denied, subject)
+    }
+
+    /// Refuses what the credential of a request does not allow besides what its route asks for.
+    fn check(&self, head: &Parts, action: Action, subject: Subject<'_>) -> Result<(), Failure> {
+        let Some(access) = head.extensions.get::<Access>() else { return Ok(()) };
+        access.check(action, subject).map_err(|denied| self.deny(denied, subject))
     }
 
     /// What a live reader watches, when it has a credential.
@@ -192,15 +275,24 @@ impl App {
     }
 
     /// The answer when there are too many requests at a time.
-    pub(crate) fn crowded() -> Reply {
-        let mut reply = Failure::many_streams().reply(None);
+    pub(crate) fn crowded(&self) -> Reply {
+        let (problem, headers) = Failure::many_streams().told(None);
+        self.sheet.refused(problem.code, respond::is_limit(&problem));
+        self.sheet.counted(None, problem.status.as_u16());
+        let mut reply = respond::write(&problem, headers);
         respond::common(reply.headers_mut());
         reply
     }
 
     /// The answer when a handler has panicked. What it had submitted may have happened.
-    pub(crate) fn panicked() -> Reply {
-        let mut reply = Failure::panicked().reply(None);
+    pub(crate) fn panicked(&self) -> Reply {
+        let Origin { request_id, .. } = Origin::unknown();
+        tracing::error!(request_id, "a request's handler has panicked");
+        let (mut problem, headers) = Failure::panicked().told(None);
+        self.sheet.refused(problem.code, false);
+        self.sheet.counted(None, problem.status.as_u16());
+        problem.extra.push(("request_id", request_id.into()));
+        let mut reply = respond::write(&problem, headers);
         respond::common(reply.headers_mut());
         reply
     }
@@ -252,6 +344,7 @@ async fn dispatch(
             Verb::Alive => Ok(health::alive()),
             Verb::Ready => Ok(health::ready(app)),
             Verb::OpenApi => Ok(openapi::get()),
+            Verb::Metrics => metrics::scrape(app).await,
             Verb::ListBuckets => bucket::list_buckets(app, head).await,
             Verb::ListBase => bucket::list_base(app, head).await,
             Verb::ListKeys => keys::list(app, head).await,
@@ -265,6 +358,17 @@ async fn dispatch(
     }
 }
 
+/// Which durations a request's belongs to.
+fn pace(verb: Option<Verb>, head: &Parts) -> Pace {
+    let is_live = |query: &str| query.split('&').any(|pair| pair.starts_with("live="));
+    match verb {
+        Some(Verb::Append | Verb::AppendBatch) => Pace::Append,
+        Some(Verb::Read) if head.uri.query().is_some_and(is_live) => Pace::Live,
+        Some(Verb::Read | Verb::GetSnapshot | Verb::Bootstrap) => Pace::Read,
+        _ => Pace::Other,
+    }
+}
+
 /// Whether a request reads or writes the body of a snapshot, each by a descriptor of its own.
 fn opens_a_file(method: &Method, verb: Verb) -> bool {
     match verb {
@@ -272,12 +376,6 @@ fn opens_a_file(method: &Method, verb: Verb) -> bool {
         Verb::GetSnapshot | Verb::Bootstrap => method == Method::GET,
         _ => false,
     }
-}
-
-/// Refuses what the credential of a request does not allow besides what its route asks for.
-fn check(head: &Parts, action: Action, subject: Subject<'_>) -> Result<(), Failure> {
-    let Some(access) = head.extensions.get::<Access>() else { return Ok(()) };
-    access.check(action, subject).map_err(|denied| denied_on(denied, subject))
 }
 
 /// The answer to whoever is turned away.

@@ -104,6 +104,7 @@ fn templates(at: Spot) -> Vec<Template> {
         Spot::Ready => fixed("/-/readyz"),
         Spot::Version => fixed("/-/version"),
         Spot::OpenApi => fixed("/-/openapi.json"),
+        Spot::Metrics => fixed("/-/metrics"),
         Spot::Buckets => fixed("/-/buckets"),
         Spot::BaseStreams => fixed("/-/streams"),
         Spot::Keys => fixed("/-/keys"),
@@ -160,6 +161,7 @@ struct About {
 const NOTHING: About = About { summary: "", query: &[], headers: &[], body: None, success: &[] };
 const JSON: &str = "application/json";
 const ANY: &str = "*/*";
+const METRICS: &str = "application/openmetrics-text";
 const PAGES: &[(&str, &str)] = &[
     ("prefix", "Only names that begin with this."),
     ("after", "Only names behind this one: next_cursor of the page before."),
@@ -202,6 +204,11 @@ fn about(verb: Verb) -> About {
             ..NOTHING
         },
         Verb::OpenApi => About { summary: "This document", success: json_page, ..NOTHING },
+        Verb::Metrics => About {
+            summary: "What was counted and measured, for Prometheus",
+            success: &[(200, Some(METRICS))],
+            ..NOTHING
+        },
         Verb::ListBuckets => {
             About { summary: "List the buckets", query: PAGES, success: json_page, ..NOTHING }
         }

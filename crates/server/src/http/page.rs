@@ -237,7 +237,8 @@ fn pieces(
                     let end = form.finish();
                     (!end.is_empty()).then_some((Ok(end), (form, None)))
                 }
-                Err(_failure) => {
+                Err(failure) => {
+                    failure.broke_off();
                     let cut = std::io::Error::other("the stream could not be read on");
                     Some((Err(cut), (form, None)))
                 }

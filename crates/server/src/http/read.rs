@@ -36,7 +36,7 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts, place: Place) -> Answer {
         Some(Live::LongPoll) => long_poll::read(app, head, facts, start, query).await,
         Some(Live::Sse) => sse::read(app, head, facts, start, query).await,
     };
-    if let Err(Failure::Problem(..)) = &answer {
+    if let Err(Failure::Problem(..) | Failure::Broken(_)) = &answer {
         // What was discarded in the middle of a read is not damaged: the refusal tells.
         app.facts(&place.name).await?.start(asked.as_ref())?;
     }

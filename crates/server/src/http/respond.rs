@@ -37,6 +37,8 @@ pub(crate) enum Failure {
     Refused(Refusal),
     /// The server says no, or cannot.
     Problem(Box<Problem>, HeaderMap),
+    /// Something broke, which is to be logged.
+    Broken(Box<Fault>),
 }
 
 impl From<Refusal> for Failure {
@@ -64,36 +66,7 @@ impl From<PathError> for Failure {
 
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
-        let (status, code, title, detail) = if fault.is_full() {
-            (
-                StatusCode::INSUFFICIENT_STORAGE,
-                "DISK_FULL",
-                "No room on the disk",
-                "Nothing was changed. Delete streams, advance retention or add disk space, then \
-                 send the request again.",
-            )
-        } else if fault.is_damage() {
-            (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "DATA_DAMAGED",
-                "Stored bytes are damaged",
-                "A checksum does not match what was written. Other data is not affected.",
-            )
-        } else {
-            (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "UNAVAILABLE",
-                "The server cannot answer",
-                "The server is stopping or its storage has failed.",
-            )
-        };
-        tracing::error!(%fault, code, "a request failed");
-        let mut problem = Problem::new(status, code, title, detail);
-        problem.effect = Some(match fault.effect {
-            engine::Effect::NotApplied => Effect::NotApplied,
-            engine::Effect::Unknown => Effect::Unknown,
-        });
-        Self::Problem(Box::new(problem), HeaderMap::new())
+        Self::Broken(Box::new(fault))
     }
 }
 
@@ -213,10 +186,18 @@ impl Failure {
         Self::Problem(Box::new(problem), headers)
     }
 
-    /// The final form. `target` is what the request was about, for links.
-    pub(crate) fn reply(self, target: Option<&Target<'_>>) -> Reply {
+    /// Logs what broke when no answer can tell of it any more.
+    pub(crate) fn broke_off(&self) {
+        if let Self::Broken(fault) = self {
+            tracing::error!(%fault, "an answer broke off");
+        }
+    }
+
+    /// What the client is told. `target` is what the request was about, for links.
+    pub(crate) fn told(self, target: Option<&Target<'_>>) -> (Box<Problem>, HeaderMap) {
         match self {
-            Self::Problem(problem, headers) => write(&problem, headers),
+            Self::Problem(problem, headers) => (problem, headers),
+            Self::Broken(fault) => (Box::new(broken(&fault)), HeaderMap::new()),
             Self::Refused(refusal) => {
                 let code = refusal.code();
                 let mut problem =
@@ -229,13 +210,53 @@ impl Failure {
                     let path = path::encode(*surface, name, &Resource::Bootstrap);
                     insert(&mut headers, header::LINK, format!("<{path}>; rel=\"bootstrap\""));
                 }
-                write(&problem, headers)
+                (Box::new(problem), headers)
             }
         }
     }
 }
 
-fn write(problem: &Problem, mut headers: HeaderMap) -> Reply {
+fn broken(fault: &Fault) -> Problem {
+    let (status, code, title, detail) = if fault.is_full() {
+        (
+            StatusCode::INSUFFICIENT_STORAGE,
+            "DISK_FULL",
+            "No room on the disk",
+            "Nothing was changed. Delete streams, advance retention or add disk space, then \
+             send the request again.",
+        )
+    } else if fault.is_damage() {
+        (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "DATA_DAMAGED",
+            "Stored bytes are damaged",
+            "A checksum does not match what was written. Other data is not affected.",
+        )
+    } else {
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "UNAVAILABLE",
+            "The server cannot answer",
+            "The server is stopping or its storage has failed.",
+        )
+    };
+    let mut problem = Problem::new(status, code, title, detail);
+    problem.effect = Some(match fault.effect {
+        engine::Effect::NotApplied => Effect::NotApplied,
+        engine::Effect::Unknown => Effect::Unknown,
+    });
+    problem
+}
+
+/// Whether a problem is that a limit of the server was reached.
+pub(crate) fn is_limit(problem: &Problem) -> bool {
+    problem.limit.is_some()
+        || matches!(problem.code, "OVERLOADED" | "DISK_FULL")
+        || problem.status == StatusCode::TOO_MANY_REQUESTS
+}
+
+/// The answer that tells of a problem.
+pub(crate) fn write(problem: &Problem, mut headers: HeaderMap) -> Reply {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(problem::MEDIA_TYPE));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let mut reply = Response::new(Body::Full(problem.to_json()));

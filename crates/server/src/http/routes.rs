@@ -22,6 +22,8 @@ pub(crate) enum Spot {
     Version,
     /// `/-/openapi.json`
     OpenApi,
+    /// `/-/metrics`
+    Metrics,
     /// `/-/buckets`
     Buckets,
     /// `/-/streams`
@@ -52,36 +54,58 @@ pub(crate) enum Spot {
     Attributes,
 }
 
-/// What is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verb {
-    Version,
-    Alive,
-    Ready,
-    OpenApi,
-    ListBuckets,
-    ListBase,
-    ListKeys,
-    CreateKey,
-    RevokeKey,
-    CreateBucket,
-    ShowBucket,
-    DeleteBucket,
-    List,
-    Create,
-    Append,
-    Head,
-    Read,
-    Delete,
-    Publish,
-    Redirect,
-    GetSnapshot,
-    DeleteSnapshot,
-    Retain,
-    Bootstrap,
-    AppendBatch,
-    GetAttributes,
-    SetAttributes,
+/// Declares the verbs, with their names in metrics and logs.
+macro_rules! verbs {
+    ($($name:ident = $text:literal,)+) => {
+        /// What is done.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Verb {
+            $($name,)+
+        }
+
+        impl Verb {
+            /// All of them, each at the place of its number.
+            pub(crate) const ALL: [Self; [$($text),+].len()] = [$(Self::$name),+];
+
+            /// As metrics and logs name it.
+            pub(crate) fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)+
+                }
+            }
+        }
+    };
+}
+
+verbs! {
+    Version = "version",
+    Alive = "alive",
+    Ready = "ready",
+    OpenApi = "openapi",
+    Metrics = "metrics",
+    ListBuckets = "list_buckets",
+    ListBase = "list_base",
+    ListKeys = "list_keys",
+    CreateKey = "create_key",
+    RevokeKey = "revoke_key",
+    CreateBucket = "create_bucket",
+    ShowBucket = "show_bucket",
+    DeleteBucket = "delete_bucket",
+    List = "list",
+    Create = "create",
+    Append = "append",
+    Head = "head",
+    Read = "read",
+    Delete = "delete",
+    Publish = "publish",
+    Redirect = "redirect",
+    GetSnapshot = "get_snapshot",
+    DeleteSnapshot = "delete_snapshot",
+    Retain = "retain",
+    Bootstrap = "bootstrap",
+    AppendBatch = "append_batch",
+    GetAttributes = "get_attributes",
+    SetAttributes = "set_attributes",
 }
 
 /// What a credential must allow.
@@ -140,6 +164,7 @@ pub(crate) static ROUTES: &[Route] = &[
     route(Method::GET, Spot::Ready, Verb::Ready, Need::Nothing),
     route(Method::GET, Spot::Version, Verb::Version, Need::Nothing),
     route(Method::GET, Spot::OpenApi, Verb::OpenApi, Need::Nothing),
+    route(Method::GET, Spot::Metrics, Verb::Metrics, Need::Node(Action::Admin)),
     route(Method::GET, Spot::Buckets, Verb::ListBuckets, Need::Node(Action::Read)),
     route(Method::GET, Spot::BaseStreams, Verb::ListBase, Need::Listing),
     route(Method::GET, Spot::Keys, Verb::ListKeys, Need::Node(Action::Admin)),
@@ -196,6 +221,7 @@ fn at(target: &Target<'_>) -> Result<Spot, Failure> {
             "readyz" => Spot::Ready,
             "version" => Spot::Version,
             "openapi.json" => Spot::OpenApi,
+            "metrics" => Spot::Metrics,
             "buckets" => Spot::Buckets,
             "streams" => Spot::BaseStreams,
             "keys" => Spot::Keys,
@@ -291,6 +317,7 @@ mod tests {
                 Spot::Ready => "/-/readyz",
                 Spot::Version => "/-/version",
                 Spot::OpenApi => "/-/openapi.json",
+                Spot::Metrics => "/-/metrics",
                 Spot::Buckets => "/-/buckets",
                 Spot::Keys => "/-/keys",
                 Spot::Key => "/-/keys/1",

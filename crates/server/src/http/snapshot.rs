@@ -67,7 +67,7 @@ pub(super) async fn publish(
     let decided = decide(app, &mut publish).await;
     let taken = matches!(&decided, Ok(Some(receipt)) if receipt.snapshot.blob == blob);
     // After a fault it is unknown whether the log names the body: the next start will know.
-    if !taken && !matches!(decided, Err(Failure::Problem(..))) {
+    if !taken && matches!(decided, Ok(_) | Err(Failure::Refused(_))) {
         let engine = Arc::clone(&app.engine);
         blocking(move || engine.store().blobs().remove(blob)).await?;
     }
@@ -217,7 +217,7 @@ fn unsatisfiable(mut reply: Reply, len: u64) -> Failure {
             headers.remove(header::ETAG);
             Failure::Problem(problem, headers)
         }
-        refused @ Failure::Refused(_) => refused,
+        other => other,
     }
 }
 
@@ -271,7 +271,8 @@ pub(super) async fn blob_pieces(
             Ok(Some((bytes, reader, next))) => Some((Ok(bytes), Some((reader, next)))),
             Ok(None) => None,
             // Cut, so that what is missing does not look like the end.
-            Err(_failure) => {
+            Err(failure) => {
+                failure.broke_off();
                 Some((Err(io::Error::other("the snapshot could not be read on")), None))
             }
         }

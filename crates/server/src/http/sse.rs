@@ -28,6 +28,7 @@ use super::page::stream_headers;
 use super::respond::{Answer, Failure};
 use crate::auth::Visit;
 use crate::engine::Watch;
+use crate::metrics::{LiveKind, Open};
 use crate::random;
 
 pub(crate) use self::shared::Events;
@@ -103,6 +104,8 @@ struct LiveReader {
     /// Ends with the credential of whoever reads.
     visit: Option<Box<Visit>>,
     ended: bool,
+    /// Counts as a reader.
+    _counted: Open,
 }
 
 /// What a live reader does next.
@@ -120,7 +123,11 @@ fn events(reader: LiveReader) -> impl futures_util::Stream<Item = io::Result<Byt
             Ok(Step::Send(bytes)) => Some((Ok(bytes), reader)),
             // A stream that is deleted, trimmed or cannot be read on ends here; the client learns
             // why when it comes back.
-            Ok(Step::End) | Err(_) => None,
+            Ok(Step::End) => None,
+            Err(failure) => {
+                failure.broke_off();
+                None
+            }
         }
     })
 }
@@ -151,6 +158,7 @@ impl LiveReader {
             draining: app.draining.clone(),
             visit: None,
             ended: false,
+            _counted: Open::reader(&app.sheet, LiveKind::Sse),
             app: Arc::clone(app),
         }
     }

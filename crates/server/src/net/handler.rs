@@ -33,10 +33,7 @@ impl Handler {
         let work = async move {
             let reply = AssertUnwindSafe(app.answer(request)).catch_unwind().await;
             drop(held);
-            reply.unwrap_or_else(|_panic| {
-                tracing::error!("a request's handler has panicked");
-                App::panicked()
-            })
+            reply.unwrap_or_else(|_panic| app.panicked())
         };
         Self { work: Some(Box::pin(work)), runs_to_its_end: !only_reads }
     }

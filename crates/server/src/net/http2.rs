@@ -84,7 +84,7 @@ pub(super) async fn serve(
                     account.hold(permit);
                     Handler::new(app, (slot, Arc::clone(&account)), request).await
                 }
-                Err(_none_left) => App::crowded(),
+                Err(_none_left) => app.crowded(),
             };
             // It belongs to HTTP/1.1: here a stream ends, not the connection.
             reply.headers_mut().remove(header::CONNECTION);

@@ -62,6 +62,7 @@ fn routes() -> Vec<(Request, &'static str, About)> {
         (head("/demo/streams"), "read", About::Demo),
         (get("/-/streams"), "read", About::Base),
         (get("/-/buckets"), "read", About::Node),
+        (get("/-/metrics"), "admin", About::Node),
         (get("/-/keys"), "admin", About::Node),
         (post("/-/keys").json(r#"{"scopes":["demo:read"]}"#), "admin", About::Node),
         (delete("/-/keys/0000000000000001"), "admin", About::Node),

@@ -18,6 +18,7 @@ mod lifetime;
 mod limits;
 mod listing;
 mod live;
+mod metrics;
 mod offsets;
 mod paging;
 mod paths;

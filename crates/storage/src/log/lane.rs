@@ -41,6 +41,8 @@ pub(crate) struct Lane<T> {
     writer: Mutex<Writer>,
     enqueued: AtomicU64,
     durable: AtomicU64,
+    /// The bytes of all frames.
+    committed: AtomicU64,
     frame_bytes_max: u64,
     parts: Parts,
 }
@@ -109,6 +111,7 @@ impl<T> Lane<T> {
             writer: Mutex::new(Writer { log_id, slot: 0, prev_crc: 0, file_no: 0, time }),
             enqueued: AtomicU64::new(last.0),
             durable: AtomicU64::new(last.0),
+            committed: AtomicU64::new(0),
             frame_bytes_max,
             parts,
         }
@@ -120,6 +123,10 @@ impl<T> Lane<T> {
 
     pub(crate) fn enqueued(&self) -> Lsn {
         Lsn(self.enqueued.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn committed_bytes(&self) -> u64 {
+        self.committed.load(Ordering::Relaxed)
     }
 
     /// The time of the newest frame.
@@ -231,6 +238,7 @@ impl<T> Lane<T> {
             location.finish_file(writer.file_no);
             writer.file_no = file.no;
         }
+        self.committed.fetch_add(buffer.len() as u64, Ordering::Relaxed);
         debt.add(summary.last_lsn, buffer.len() as u64);
         ring.push(file.no, position, share(buffer));
         let added = location.add_frame(file, summary, placed);
