@@ -10,7 +10,7 @@ use crate::address::BaseUrl;
 use crate::units::Span;
 use crate::{
     append, attrs, backup, bench, bootstrap, bucket, check, close, config, create, delete, dev,
-    fork, head, inspect, key, ls, read, retain, serve, snapshot, tail, torture, verify,
+    fork, generate, head, inspect, key, ls, read, retain, serve, snapshot, tail, torture, verify,
 };
 
 /// Durable streams over plain HTTP: one binary that serves them and uses them.
@@ -59,6 +59,7 @@ pub(crate) enum Verb {
     Inspect(inspect::Args),
     Backup(backup::BackupArgs),
     Restore(backup::RestoreArgs),
+    Generate(generate::Args),
     Torture(torture::Args),
 }
 

@@ -23,6 +23,7 @@ mod delete;
 mod dev;
 mod failure;
 mod fork;
+mod generate;
 mod head;
 mod hint;
 mod input;
@@ -92,6 +93,7 @@ fn run(verb: Verb, layers: &Layers, screen: Screen) -> Outcome {
         Verb::Inspect(args) => inspect::run(&args, screen),
         Verb::Backup(args) => backup::backup(&args, screen),
         Verb::Restore(args) => backup::restore(&args, screen),
+        Verb::Generate(args) => generate::run(&args),
         Verb::Torture(args) => torture::run(&args, screen),
     }
 }

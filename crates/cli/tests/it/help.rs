@@ -2,7 +2,7 @@
 
 use crate::support::run;
 
-const VERBS: [&[&str]; 57] = [
+const VERBS: [&[&str]; 60] = [
     &["serve"],
     &["dev"],
     &["config"],
@@ -59,6 +59,9 @@ const VERBS: [&[&str]; 57] = [
     &["inspect", "export"],
     &["backup"],
     &["restore"],
+    &["generate"],
+    &["generate", "grafana-dashboard"],
+    &["generate", "alerts"],
     &["torture"],
 ];
 

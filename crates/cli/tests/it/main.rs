@@ -14,4 +14,5 @@ mod support;
 mod tidy;
 mod torture;
 mod usage;
+mod watching;
 mod wire;
