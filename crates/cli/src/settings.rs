@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use headwater_server::config::{Config, Tls};
+use headwater_server::cors::{Cors, Rule};
 
 use crate::access::Access;
 use crate::logging::LogArgs;
@@ -103,6 +104,14 @@ pub(crate) struct Settings {
     /// Log a line for each request, with the tokens of signed links left out.
     #[arg(long, env = "HEADWATER_ACCESS_LOG", help_heading = WATCHING)]
     access_log: bool,
+
+    /// Which pages of other origins may use a bucket: `/` is the streams in no bucket, `*` every
+    /// bucket without a rule; repeated, or rules separated by spaces. Any page may without rules.
+    #[arg(
+        long = "cors", env = "HEADWATER_CORS", value_name = "BUCKET=ORIGIN,…",
+        value_parser = Rule::parse, value_delimiter = ' '
+    )]
+    cors: Vec<Rule>,
 
     /// How long a long-poll waits for data before it answers 204.
     #[arg(
@@ -237,6 +246,13 @@ pub(crate) struct Settings {
     )]
     http2_send_buffer: Size,
 
+    /// Answers that are compressed at a time; further ones go out as they are; 0 turns it off.
+    #[arg(
+        long, env = "HEADWATER_MAX_ENCODERS", value_name = "COUNT",
+        default_value_t = DEFAULTS.encoders_max, help_heading = LIMITS
+    )]
+    max_encoders: usize,
+
     /// Room allocated for one log file.
     #[arg(
         long, env = "HEADWATER_LOG_FILE_SIZE", value_name = "SIZE",
@@ -286,6 +302,7 @@ impl Settings {
             auth: self.access.rules(),
             public_metrics: self.public_metrics,
             access_log: self.access_log,
+            cors: Cors::new(self.cors),
             long_poll_timeout: self.long_poll_timeout.0,
             sse_max_duration: self.sse_max_duration.0,
             sse_keep_alive: self.sse_keep_alive.0,
@@ -305,6 +322,7 @@ impl Settings {
             http2_window_bytes: u32::try_from(self.http2_window_size.0).unwrap_or(u32::MAX),
             http2_send_bytes_max: bytes(self.http2_send_buffer),
             http2_ping_interval: self.http2_ping_interval.0,
+            encoders_max: self.max_encoders,
             log_file_bytes: self.log_file_size.0,
             disk_reserve: self.disk_reserve.map(|size| size.0),
             must_exist: self.must_exist,
@@ -374,6 +392,7 @@ mod tests {
             insecure: true,
             public_metrics: true,
             access_log: true,
+            cors: Cors::new([Rule::parse("demo=https://a.b").unwrap()]),
             long_poll_timeout: seconds(1),
             sse_max_duration: seconds(2),
             sse_keep_alive: seconds(3),
@@ -393,6 +412,7 @@ mod tests {
             http2_window_bytes: 20,
             http2_send_bytes_max: 21,
             http2_ping_interval: seconds(22),
+            encoders_max: 23,
             log_file_bytes: 15,
             disk_reserve: Some(16),
             must_exist: true,
@@ -407,7 +427,8 @@ mod tests {
             --insecure --jwt-keys https://x/keys --jwt-audience a --jwt-issuer i \
             --tls-cert c --tls-key k --tls-client-ca a --http2-max-connection-streams 18 \
             --http2-max-streams 19 --http2-window-size 20 --http2-send-buffer 21 \
-            --http2-ping-interval 22s --public-metrics --access-log";
+            --http2-ping-interval 22s --public-metrics --access-log --max-encoders 23 \
+            --cors demo=https://a.b";
         let root_key = "k".repeat(32);
         let access = ["--anonymous", "demo:read /x:read", "--root-key", &root_key];
         let flags: Vec<&str> = flags.split_whitespace().chain(access).collect();

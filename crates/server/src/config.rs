@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::auth::Rules;
+use crate::cors::Cors;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -30,6 +31,8 @@ pub struct Config {
     pub public_metrics: bool,
     /// Logs a line for each request.
     pub access_log: bool,
+    /// Which pages of other origins may use which bucket; any page may use all without a rule.
+    pub cors: Cors,
 
     /// How long a long-poll waits for data before it answers 204.
     pub long_poll_timeout: Duration,
@@ -61,6 +64,8 @@ pub struct Config {
     /// Connections at a time; further ones wait in the kernel's queue. Fewer when the process may
     /// not open that many files.
     pub connections_max: usize,
+    /// Answers that are compressed at a time; further ones go out as they are. 0 compresses none.
+    pub encoders_max: usize,
 
     /// Requests at a time on one connection of HTTP/2; a client that sends more is told to wait.
     pub http2_connection_streams_max: u32,
@@ -108,6 +113,7 @@ impl Default for Config {
             insecure: false,
             public_metrics: false,
             access_log: false,
+            cors: Cors::default(),
             long_poll_timeout: Duration::from_secs(30),
             sse_max_duration: Duration::from_mins(1),
             sse_keep_alive: Duration::from_secs(15),
@@ -127,6 +133,7 @@ impl Default for Config {
             http2_window_bytes: 256 * 1024,
             http2_send_bytes_max: 32 * 1024,
             http2_ping_interval: Duration::from_secs(30),
+            encoders_max: 128,
             log_file_bytes: 64 * MIB,
             disk_reserve: None,
             must_exist: false,

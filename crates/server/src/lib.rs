@@ -5,6 +5,7 @@ pub mod auth;
 mod certificates;
 pub mod clock;
 pub mod config;
+pub mod cors;
 mod descriptors;
 mod digest;
 mod embed;

@@ -61,16 +61,8 @@ struct Range<'a> {
 impl<'a> Range<'a> {
     /// `None` for a range whose quality is malformed: it is as if it were not there.
     fn parse(element: &'a str) -> Option<Self> {
-        let mut parts = list::elements(element, b';');
-        let media = parts.next()?;
-        for parameter in parts {
-            if let Some((name, value)) = parameter.split_once('=')
-                && list::trim(name).eq_ignore_ascii_case("q")
-            {
-                return Some(Self { media, quality: thousandths(list::trim(value))? });
-            }
-        }
-        Some(Self { media, quality: 1_000 })
+        let (media, quality) = list::weighted(element)?;
+        Some(Self { media, quality })
     }
 
     /// How specifically this range matches `media_type`, and with which quality.
@@ -85,20 +77,6 @@ impl<'a> Range<'a> {
             return None;
         };
         Some((specificity, self.quality))
-    }
-}
-
-/// `qvalue = ( "0" [ "." 0*3DIGIT ] ) / ( "1" [ "." 0*3("0") ] )`
-fn thousandths(text: &str) -> Option<u16> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    if fraction.len() > 3 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let fraction: u16 = format!("{fraction:0<3}").parse().ok()?;
-    match (whole, fraction) {
-        ("0", _) => Some(fraction),
-        ("1", 0) => Some(1_000),
-        _ => None,
     }
 }
 

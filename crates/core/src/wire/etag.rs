@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::ids::{Offset, StreamId};
 use crate::wire::accept::Representation;
+use crate::wire::coding::Coding;
 
 /// A strong entity tag, quotes included.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct ReadIdentity {
     pub closed: bool,
     /// The form of the body; [`Representation::Array`] on streams that have only one.
     pub representation: Representation,
+    /// How the body is coded.
+    pub coding: Coding,
 }
 
 impl ETag {
@@ -38,9 +41,14 @@ impl ETag {
             Representation::RecordNdjson => "r",
         };
         let closed = if read.closed { "s" } else { "" };
+        let coding = match read.coding {
+            Coding::Identity => "",
+            Coding::Gzip => "g",
+            Coding::Zstd => "z",
+        };
         let ReadIdentity { salt, stream, start, end, .. } = read;
         // None of the letters is a hexadecimal digit, so no two identities share a text.
-        Self(format!("\"{salt:x}-{:x}-{:x}-{:x}{form}{closed}\"", stream.0, start.0, end.0))
+        Self(format!("\"{salt:x}-{:x}-{:x}-{:x}{form}{closed}{coding}\"", stream.0, start.0, end.0))
     }
 
     /// The tag of a snapshot: its digest, which is lower-case hex.
@@ -88,6 +96,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn forms() -> impl Iterator<Item = (Representation, Coding)> {
+        let codings = [Coding::Identity, Coding::Gzip, Coding::Zstd];
+        Representation::ALL.into_iter().flat_map(move |form| codings.map(|coding| (form, coding)))
+    }
+
     #[test]
     fn no_two_reads_share_a_tag() {
         let mut seen = std::collections::BTreeSet::new();
@@ -95,11 +108,18 @@ mod tests {
         for (salt, stream, start) in [(0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 0x10, 0)] {
             for end in numbers {
                 for closed in [false, true] {
-                    for representation in Representation::ALL {
+                    for (representation, coding) in forms() {
                         let (stream, start) = (StreamId(stream), Offset(start));
                         let end = Offset(end);
-                        let read =
-                            ReadIdentity { salt, stream, start, end, closed, representation };
+                        let read = ReadIdentity {
+                            salt,
+                            stream,
+                            start,
+                            end,
+                            closed,
+                            representation,
+                            coding,
+                        };
                         let etag = ETag::of_read(&read);
                         assert!(etag.is_named_by(etag.as_str()));
                         assert!(seen.insert(etag.0), "{read:?}");

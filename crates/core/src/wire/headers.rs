@@ -3,7 +3,9 @@
 
 use std::fmt::Display;
 
-use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE,
+};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::content::ContentType;
@@ -11,6 +13,7 @@ use crate::ids::StreamName;
 use crate::json;
 use crate::moment::{ExpiresAt, Lifetime, Ttl};
 use crate::wire::accept::Representation;
+use crate::wire::coding::Accepted;
 use crate::wire::etag::ETag;
 use crate::wire::invalid::{Invalid, code, shown};
 use crate::wire::list;
@@ -352,6 +355,11 @@ impl<'a> Fields<'a> {
     /// The form of a JSON read that `Accept` asks for.
     pub fn representation(self) -> Representation {
         Representation::choose(self.lines(&ACCEPT))
+    }
+
+    /// The content codings that the client takes.
+    pub fn accepted_codings(self) -> Accepted {
+        Accepted::read(self.lines(&ACCEPT_ENCODING))
     }
 
     /// Whether the client prefers `return=minimal` (RFC 7240). The first `return` decides.

@@ -13,6 +13,34 @@ pub(super) fn elements(text: &str, separator: u8) -> impl Iterator<Item = &str> 
     .filter(|element| !element.is_empty())
 }
 
+/// An element and its quality in thousandths (RFC 9110 §12.4.2): its first part, and the weight that
+/// one of its parameters may be. `None` where the weight is malformed.
+pub(super) fn weighted(element: &str) -> Option<(&str, u16)> {
+    let mut parts = elements(element, b';');
+    let first = parts.next()?;
+    let weight = parts
+        .filter_map(|parameter| parameter.split_once('='))
+        .find(|(name, _)| trim(name).eq_ignore_ascii_case("q"));
+    match weight {
+        Some((_, value)) => Some((first, thousandths(trim(value))?)),
+        None => Some((first, 1_000)),
+    }
+}
+
+/// `qvalue = ( "0" [ "." 0*3DIGIT ] ) / ( "1" [ "." 0*3("0") ] )`
+fn thousandths(text: &str) -> Option<u16> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if fraction.len() > 3 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let fraction: u16 = format!("{fraction:0<3}").parse().ok()?;
+    match (whole, fraction) {
+        ("0", _) => Some(fraction),
+        ("1", 0) => Some(1_000),
+        _ => None,
+    }
+}
+
 /// `text` without optional white space (RFC 9110 §5.6.3) at both ends.
 pub(super) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t'])

@@ -4,6 +4,7 @@
 //! which is always a 400; the one exception is an address that names nothing, a 404 ([`path`]).
 
 pub mod accept;
+pub mod coding;
 pub mod cors;
 pub mod cursor;
 pub mod etag;

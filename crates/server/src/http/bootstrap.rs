@@ -17,6 +17,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, header};
 
 use super::body::Body;
+use super::encode::{Candidate, encode};
 use super::locate::{ATTEMPTS_MAX, next};
 use super::page::stream_headers;
 use super::respond::{self, Answer, Failure, Reply};
@@ -47,7 +48,10 @@ async fn view(app: &Arc<App>, head: &Parts, facts: Facts) -> Result<Option<Reply
     let mut reply = Response::new(Body::empty());
     let headers = reply.headers_mut();
     stream_headers(headers, &facts);
-    headers.remove(header::VARY);
+    let candidate = candidate(&facts);
+    if app.config.encoders_max > 0 && candidate.compressible {
+        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    }
     respond::insert(headers, header::CONTENT_TYPE, boundary.content_type());
     headers.insert(header::CACHE_CONTROL, respond::NO_STORE);
     if facts.snapshot.is_none() {
@@ -58,12 +62,27 @@ async fn view(app: &Arc<App>, head: &Parts, facts: Facts) -> Result<Option<Reply
     if facts.closed {
         headers.insert(h::STREAM_CLOSED, respond::TRUE);
     }
+    let right = app.encoder(app.coding(head, &candidate));
     if head.method == Method::GET {
         app.engine.renew(&facts).wait().await?;
         let Some(body) = body(app, facts, boundary).await? else { return Ok(None) };
         *reply.body_mut() = body;
     }
+    if let Some(right) = right {
+        encode(&mut reply, right);
+    }
     Ok(Some(reply))
+}
+
+/// What the parts hold, all together.
+fn candidate(facts: &Facts) -> Candidate {
+    match &facts.snapshot {
+        Some(snapshot) => Candidate::new(
+            facts.tail.since(snapshot.offset).saturating_add(snapshot.len),
+            &[&facts.content, &snapshot.content],
+        ),
+        None => Candidate::new(facts.tail.since(facts.retained), &[&facts.content]),
+    }
 }
 
 async fn body(app: &Arc<App>, facts: Facts, boundary: Boundary) -> Result<Option<Body>, Failure> {

@@ -109,6 +109,7 @@ fn nothing(app: &App, facts: &Facts, query: &ReadQuery, next: &str, record: Reco
     headers.insert(h::STREAM_UP_TO_DATE, respond::TRUE);
     headers.insert(header::CACHE_CONTROL, respond::NO_STORE);
     stream_headers(headers, facts);
+    app.vary(headers, facts);
     if facts.is_json() {
         respond::insert(headers, h::STREAM_RECORD_START, record);
         respond::insert(headers, h::STREAM_RECORD_NEXT, record);

@@ -7,9 +7,11 @@ mod attributes;
 mod batch;
 mod body;
 mod bootstrap;
+mod browsers;
 mod bucket;
 mod create;
 mod delete;
+mod encode;
 mod guard;
 mod health;
 mod keys;
@@ -66,6 +68,8 @@ pub(crate) struct App {
     files: Arc<Semaphore>,
     /// Requests that there may be at a time on connections of HTTP/2.
     pub(crate) streams: Arc<Semaphore>,
+    /// Bodies that may be compressed at a time.
+    encoders: Arc<Semaphore>,
     /// The newest events of the worker's live readers.
     events: sse::Events,
     pub(crate) metrics: Arc<Metrics>,
@@ -99,6 +103,7 @@ impl App {
         let events = sse::Events::default();
         let auth = config.auth.clone().map(Auth::new).transpose()?.map(Arc::new);
         let sheet = metrics.sheet();
+        let encoders = encode::encoders(config.encoders_max);
         let app = Self {
             engine,
             config,
@@ -107,6 +112,7 @@ impl App {
             shares,
             files,
             streams,
+            encoders,
             events,
             metrics,
             sheet,
@@ -134,6 +140,7 @@ impl App {
             shares: self.shares,
             files: Arc::clone(&self.files),
             streams: Arc::clone(&self.streams),
+            encoders: Arc::clone(&self.encoders),
             events: sse::Events::default(),
             metrics: Arc::clone(&self.metrics),
             sheet: self.metrics.sheet(),
@@ -147,7 +154,7 @@ impl App {
         let (mut head, body) = request.into_parts();
         let (mut verb, mut origin) = (None, None);
         let answer = match guard::admit(&mut head) {
-            Ok(()) if head.method == Method::OPTIONS => Ok(respond::preflight()),
+            Ok(()) if head.method == Method::OPTIONS => Ok(respond::status(StatusCode::NO_CONTENT)),
             Ok(()) => self.route(&mut head, body, &mut verb).await,
             Err(failure) => Err(failure),
         };
@@ -204,11 +211,7 @@ impl App {
         if self.auth.is_some() {
             respond::keep_private(reply.headers_mut());
         }
-        // A browser that asks for a page of another origin says so. Answers that may be kept for
-        // somebody else are for all of them.
-        if is_get(&head.method) || head.headers.contains_key(header::ORIGIN) {
-            respond::expose(reply.headers_mut());
-        }
+        self.tell_browsers(head, reply.headers_mut());
         if let Some(id) = origin::given(&head.headers) {
             reply.headers_mut().insert(origin::X_REQUEST_ID, id.clone());
         }
@@ -294,6 +297,10 @@ impl App {
         problem.extra.push(("request_id", request_id.into()));
         let mut reply = respond::write(&problem, headers);
         respond::common(reply.headers_mut());
+        if self.config.cors.is_open() {
+            let any = HeaderValue::from_static("*");
+            reply.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, any);
+        }
         reply
     }
 }

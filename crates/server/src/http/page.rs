@@ -9,6 +9,7 @@ use headwater_core::json;
 use headwater_core::state::Life;
 use headwater_core::stream::read::Facts;
 use headwater_core::wire::accept::Representation;
+use headwater_core::wire::coding::Coding;
 use headwater_core::wire::etag::{ETag, ReadIdentity};
 use headwater_core::wire::headers::{self as h, Fields};
 use headwater_storage::{Chunk, Reader};
@@ -17,6 +18,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::App;
 use super::body::Body;
+use super::encode::{Candidate, Right, encode};
 use super::locate::next;
 use super::respond::{self, Failure, Reply};
 
@@ -74,7 +76,7 @@ impl App {
         &self,
         facts: &Facts,
         [start, end]: [Offset; 2],
-        representation: Representation,
+        (representation, coding): (Representation, Coding),
     ) -> ETag {
         ETag::of_read(&ReadIdentity {
             salt: self.engine.salt(),
@@ -83,6 +85,7 @@ impl App {
             end,
             closed: facts.closed && end >= facts.tail,
             representation,
+            coding,
         })
     }
 
@@ -94,28 +97,68 @@ impl App {
         page: Page,
     ) -> Result<Reply, Failure> {
         let representation = representation(head, facts);
-        let etag = self.read_tag(facts, [page.from.0, page.to.0], representation);
-        let mut reply = if Fields::of(&head.headers).if_none_match(&etag) {
-            respond::status(StatusCode::NOT_MODIFIED)
-        } else {
-            let form = Form::new(facts.is_json(), representation, page);
-            let mut reader = self.reader(facts, page.from.0, page.to.0);
-            if !form.needs_messages() {
-                reader = reader.bytes_only();
+        let (etag, fresh) = self.tagged(head, facts, page, representation);
+        let mut reply = match fresh {
+            Fresh::Known => respond::status(StatusCode::NOT_MODIFIED),
+            Fresh::Coded(right) => {
+                let form = Form::new(facts.is_json(), representation, page);
+                let mut reader = self.reader(facts, page.from.0, page.to.0);
+                if !form.needs_messages() {
+                    reader = reader.bytes_only();
+                }
+                let len = form.len(page);
+                let mut reply = http::Response::new(body(reader, page, form).await?);
+                if let Some(right) = right {
+                    encode(&mut reply, right);
+                } else if let Some(len) = len {
+                    respond::insert(reply.headers_mut(), header::CONTENT_LENGTH, len);
+                }
+                reply
             }
-            let len = form.len(page);
-            let mut reply = http::Response::new(body(reader, page, form).await?);
-            if let Some(len) = len {
-                respond::insert(reply.headers_mut(), header::CONTENT_LENGTH, len);
-            }
-            reply
         };
         let headers = reply.headers_mut();
         respond::insert(headers, header::ETAG, etag);
         page_headers(headers, head, facts, page, representation);
+        self.vary(headers, facts);
         self.engine.renew(facts).wait().await?;
         Ok(reply)
     }
+
+    /// The tag of the answer to a read, which depends on how its body is coded, and whether a body
+    /// is needed at all.
+    fn tagged(
+        &self,
+        head: &Parts,
+        facts: &Facts,
+        page: Page,
+        representation: Representation,
+    ) -> (ETag, Fresh) {
+        let tag = |coding| self.read_tag(facts, [page.from.0, page.to.0], (representation, coding));
+        let known = |etag: &ETag| Fields::of(&head.headers).if_none_match(etag);
+        let candidate = Candidate::new(page.to.0.since(page.from.0), &[&facts.content]);
+        let coding = self.coding(head, &candidate);
+        let etag = tag(coding);
+        if known(&etag) {
+            return (etag, Fresh::Known);
+        }
+        if coding == Coding::Identity {
+            return (etag, Fresh::Coded(None));
+        }
+        if let Some(right) = self.encoder(coding) {
+            return (etag, Fresh::Coded(Some(right)));
+        }
+        let etag = tag(Coding::Identity);
+        let fresh = if known(&etag) { Fresh::Known } else { Fresh::Coded(None) };
+        (etag, fresh)
+    }
+}
+
+/// Whether a client has an answer already.
+enum Fresh {
+    /// It has.
+    Known,
+    /// It gets it, compressed if there is a right to that.
+    Coded(Option<Right>),
 }
 
 /// The form that a client asked for; streams that are not JSON have only one.
@@ -170,7 +213,6 @@ pub(super) fn stream_headers(headers: &mut HeaderMap, facts: &Facts) {
         respond::insert(headers, h::STREAM_RETAINED_OFFSET, facts.retained);
     }
     if facts.is_json() {
-        headers.insert(header::VARY, HeaderValue::from_static("accept"));
         headers.insert(h::STREAM_EXTENSIONS, HeaderValue::from_static(h::EXTENSION_RECORDS));
         respond::insert(headers, h::STREAM_RECORD_FIRST, facts.first);
     }

@@ -7,6 +7,7 @@ use headwater_core::ids::Offset;
 use headwater_core::refusal::Refusal;
 use headwater_core::stream::read::{Beyond, Facts, Start};
 use headwater_core::wire::accept::Representation;
+use headwater_core::wire::coding::Coding;
 use headwater_core::wire::headers::{self as h, Fields};
 use headwater_core::wire::query::{Live, ReadQuery, ReadStart};
 use http::request::Parts;
@@ -53,7 +54,7 @@ async fn catch_up(
     match start {
         Start::Now => {
             app.engine.renew(facts).wait().await?;
-            Ok(nothing_new(head, facts))
+            Ok(nothing_new(app, head, facts))
         }
         Start::Beyond(beyond) => {
             app.engine.renew(facts).wait().await?;
@@ -68,7 +69,7 @@ async fn catch_up(
 }
 
 /// The empty answer at the tail: it is about a moment, so it has no tag and nobody may keep it.
-fn nothing_new(head: &Parts, facts: &Facts) -> Reply {
+fn nothing_new(app: &App, head: &Parts, facts: &Facts) -> Reply {
     let tail = (facts.tail, facts.next);
     let representation = representation(head, facts);
     let body = match representation {
@@ -78,6 +79,7 @@ fn nothing_new(head: &Parts, facts: &Facts) -> Reply {
     let mut reply = http::Response::new(Body::Full(body));
     let page = Page { from: tail, to: tail };
     page_headers(reply.headers_mut(), head, facts, page, representation);
+    app.vary(reply.headers_mut(), facts);
     reply
 }
 
@@ -88,8 +90,9 @@ fn nothing_yet(app: &App, head: &Parts, facts: &Facts, beyond: &Beyond) -> Reply
         Beyond::Offset(offset) => *offset,
         Beyond::Never(_) => Offset(u64::MAX),
     };
-    let etag = app.read_tag(facts, [at, at], representation(head, facts));
-    let mut reply = nothing_new(head, facts);
+    let form = (representation(head, facts), Coding::Identity);
+    let etag = app.read_tag(facts, [at, at], form);
+    let mut reply = nothing_new(app, head, facts);
     if Fields::of(&head.headers).if_none_match(&etag) {
         *reply.status_mut() = StatusCode::NOT_MODIFIED;
         *reply.body_mut() = Body::empty();
@@ -112,6 +115,7 @@ pub(super) async fn head(app: &Arc<App>, place: &Place) -> Answer {
     }
     lifetime_headers(headers, &facts);
     stream_headers(headers, &facts);
+    app.vary(headers, &facts);
     if facts.is_json() {
         respond::insert(headers, h::STREAM_RECORD_NEXT, facts.next);
     }

@@ -346,23 +346,19 @@ pub(crate) fn json(status: StatusCode, value: &serde_json::Value) -> Reply {
     reply
 }
 
-/// The answer to `OPTIONS`.
-pub(crate) fn preflight() -> Reply {
-    let mut reply = status(StatusCode::NO_CONTENT);
-    let headers = reply.headers_mut();
+/// What an answer to `OPTIONS` says to a page that may ask further.
+pub(super) fn allow(headers: &mut HeaderMap) {
     let list = HeaderValue::from_static;
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, list(cors::ALLOW_METHODS));
     headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, list(cors::ALLOW_HEADERS));
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, list("86400"));
-    reply
 }
 
-/// What every answer carries (base protocol §1 and §12).
+/// What every answer carries (base protocol §1).
 pub(crate) fn common(headers: &mut HeaderMap) {
     const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CORP, HeaderValue::from_static("cross-origin"));
-    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
 }
 
 /// What is for one credential is for no shared cache (`extensions.md` §10).

@@ -63,7 +63,6 @@ pub(super) async fn read(
         headers.insert(h::STREAM_SSE_DATA_ENCODING, HeaderValue::from_static("base64"));
     }
     stream_headers(headers, &facts);
-    headers.remove(header::VARY);
     let mut reader = LiveReader::new(app, watch, facts, position, query);
     reader.visit = app.visit(head);
     *reply.body_mut() = Body::Live(Box::pin(events(reader)));

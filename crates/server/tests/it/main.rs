@@ -9,6 +9,8 @@ mod auth;
 mod batch;
 mod bootstrap;
 mod clock;
+mod compression;
+mod cors;
 mod damage;
 mod forks;
 mod injection;
