@@ -31,6 +31,7 @@ mod inspect;
 mod interrupt;
 mod json;
 mod key;
+mod limits;
 mod listing;
 mod logging;
 mod ls;

@@ -8,6 +8,7 @@ use headwater_server::config::{Config, Tls};
 use headwater_server::cors::{Cors, Rule};
 
 use crate::access::Access;
+use crate::limits::LimitArgs;
 use crate::logging::LogArgs;
 use crate::units::{Size, Span};
 
@@ -253,6 +254,9 @@ pub(crate) struct Settings {
     )]
     max_encoders: usize,
 
+    #[command(flatten)]
+    limits: LimitArgs,
+
     /// Room allocated for one log file.
     #[arg(
         long, env = "HEADWATER_LOG_FILE_SIZE", value_name = "SIZE",
@@ -280,7 +284,7 @@ pub(crate) struct Settings {
 const TLS: &str = "TLS";
 const WATCHING: &str = "Watching";
 const TIMES: &str = "Times";
-const LIMITS: &str = "Limits";
+pub(crate) const LIMITS: &str = "Limits";
 const STORAGE: &str = "Storage";
 
 impl Settings {
@@ -323,6 +327,7 @@ impl Settings {
             http2_send_bytes_max: bytes(self.http2_send_buffer),
             http2_ping_interval: self.http2_ping_interval.0,
             encoders_max: self.max_encoders,
+            limits: self.limits.into_limits(),
             log_file_bytes: self.log_file_size.0,
             disk_reserve: self.disk_reserve.map(|size| size.0),
             must_exist: self.must_exist,
@@ -340,6 +345,7 @@ mod tests {
     use super::*;
     use clap::Parser;
     use headwater_server::auth::{JwtRules, RootKey, Rules, Scopes, Source};
+    use headwater_server::limits::Limits;
 
     #[derive(Debug, Parser)]
     struct Flags {
@@ -413,6 +419,7 @@ mod tests {
             http2_send_bytes_max: 21,
             http2_ping_interval: seconds(22),
             encoders_max: 23,
+            limits: Limits { requests_max: 24, ..Limits::default() },
             log_file_bytes: 15,
             disk_reserve: Some(16),
             must_exist: true,
@@ -427,7 +434,7 @@ mod tests {
             --insecure --jwt-keys https://x/keys --jwt-audience a --jwt-issuer i \
             --tls-cert c --tls-key k --tls-client-ca a --http2-max-connection-streams 18 \
             --http2-max-streams 19 --http2-window-size 20 --http2-send-buffer 21 \
-            --http2-ping-interval 22s --public-metrics --access-log --max-encoders 23 \
+            --http2-ping-interval 22s --public-metrics --access-log --max-encoders 23 --max-requests 24 \
             --cors demo=https://a.b";
         let root_key = "k".repeat(32);
         let access = ["--anonymous", "demo:read /x:read", "--root-key", &root_key];

@@ -176,6 +176,30 @@ impl Entry {
     }
 }
 
+impl Entry {
+    /// The stream that this entry begins, changes or ends.
+    pub fn stream(&self) -> Option<StreamId> {
+        match self {
+            Self::Created(created) => Some(created.id),
+            Self::Appended(appended) => Some(appended.id),
+            Self::Hidden { id }
+            | Self::Removed { id }
+            | Self::Published { id, .. }
+            | Self::Retained { id, .. }
+            | Self::Renewed { id, .. }
+            | Self::AttributesSet { id, .. } => Some(*id),
+            Self::ForkAdded { source, .. } | Self::ForkReleased { source, .. } => Some(*source),
+            Self::BucketCreated { .. }
+            | Self::BucketDeleted { .. }
+            | Self::Listed { .. }
+            | Self::Held { .. }
+            | Self::Unlisted { .. }
+            | Self::KeyCreated(_)
+            | Self::KeyRevoked { .. } => None,
+        }
+    }
+}
+
 impl State {
     /// Carries out a decided entry. Cannot fail: an entry that does not fit the state is a bug, or
     /// damage that checksums let through, and is ignored piecewise rather than guessed at.

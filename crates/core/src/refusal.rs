@@ -184,6 +184,22 @@ pub enum Refusal {
 
     /// No such API key.
     KeyNotFound,
+    /// The server keeps no more streams.
+    StreamLimit {
+        /// How many it may keep.
+        limit: u64,
+    },
+    /// The bucket takes no more streams.
+    BucketStreamLimit {
+        /// How many it may have.
+        limit: u64,
+    },
+    /// The bucket retains as many bytes as it may.
+    BucketBytesLimit {
+        /// How many these are.
+        limit: u64,
+    },
+
     /// The server keeps no more API keys.
     KeyLimit,
 }
@@ -255,16 +271,24 @@ impl Refusal {
             Self::ForkTooDeep { .. } => (409, "FORK_TOO_DEEP", "Too many forks of forks"),
             Self::KeyNotFound => (404, "KEY_NOT_FOUND", "No such key"),
             Self::KeyLimit => (409, "KEY_LIMIT", "Too many keys"),
+            Self::StreamLimit { .. } => (409, "STREAM_LIMIT", "Too many streams"),
+            Self::BucketStreamLimit { .. } => {
+                (409, "BUCKET_STREAM_LIMIT", "Too many streams in the bucket")
+            }
+            Self::BucketBytesLimit { .. } => (507, "BUCKET_BYTES_LIMIT", "The bucket is full"),
         };
         let status = StatusCode::from_u16(status).expect("the table holds real statuses");
         Code { status, code, title }
     }
 
-    /// The largest allowed number, on every 413.
+    /// The largest allowed number, on every 413 and where a quota is used up.
     pub fn limit(&self) -> Option<u64> {
         match self {
             Self::Json(JsonError::TooMany { .. }) => Some(MESSAGES_MAX as u64),
             Self::Json(JsonError::TooLong { .. }) => Some(u64::from(u32::MAX)),
+            Self::StreamLimit { limit }
+            | Self::BucketStreamLimit { limit }
+            | Self::BucketBytesLimit { limit } => Some(*limit),
             _ => None,
         }
     }

@@ -246,6 +246,14 @@ impl Stream {
         self.extra.as_ref().map(|extra| extra.retained).unwrap_or_default()
     }
 
+    /// Bytes that are kept for this stream: its own messages behind the boundary of retention, not
+    /// those that it inherits, and the visible snapshot.
+    pub fn kept_bytes(&self) -> u64 {
+        let inherited = self.lineage().map_or(Offset::ZERO, |lineage| lineage.end);
+        let messages = self.tail.since(self.retained().max(inherited).min(self.tail));
+        messages + self.snapshot().map_or(0, |snapshot| snapshot.len)
+    }
+
     /// Whether its messages are JSON values.
     pub fn is_json(&self) -> bool {
         self.content.mode() == Mode::Json

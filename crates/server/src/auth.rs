@@ -220,6 +220,14 @@ impl Access {
         Err(if conceal { Denied::Concealed } else { Denied::Forbidden })
     }
 
+    /// The key that is behind it; nothing for whoever has none.
+    pub(crate) fn key(&self) -> Option<KeyId> {
+        match self.who {
+            Who::Key(key) => Some(key),
+            Who::Nobody | Who::Token => None,
+        }
+    }
+
     /// Whether it is a signed link.
     pub(crate) fn is_link(&self) -> bool {
         self.link.is_some()
@@ -229,10 +237,7 @@ impl Access {
     pub(crate) fn watch(&self, wall: Timestamp) -> Visit {
         let left_ms = self.ends_at.map(|end| end.0.saturating_sub(wall.0));
         Visit {
-            key: match self.who {
-                Who::Key(key) => Some(key),
-                Who::Nobody | Who::Token => None,
-            },
+            key: self.key(),
             auth: Arc::clone(&self.auth),
             revoked: self.auth.revoked.subscribe(),
             until: left_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms))),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::auth::Rules;
 use crate::cors::Cors;
+use crate::limits::Limits;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -78,6 +79,8 @@ pub struct Config {
     pub http2_send_bytes_max: usize,
     /// How often a connection of HTTP/2 is asked whether the client is still there.
     pub http2_ping_interval: Duration,
+    /// How much clients may do and keep.
+    pub limits: Limits,
 
     /// Room allocated for one log file, in bytes.
     pub log_file_bytes: u64,
@@ -134,6 +137,7 @@ impl Default for Config {
             http2_send_bytes_max: 32 * 1024,
             http2_ping_interval: Duration::from_secs(30),
             encoders_max: 128,
+            limits: Limits::default(),
             log_file_bytes: 64 * MIB,
             disk_reserve: None,
             must_exist: false,

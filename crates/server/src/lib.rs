@@ -11,6 +11,7 @@ mod digest;
 mod embed;
 pub mod engine;
 mod http;
+pub mod limits;
 mod metrics;
 mod net;
 pub mod offline;

@@ -45,7 +45,7 @@ use self::open::{Opened, open};
 use self::patient::Patient;
 pub(crate) use self::worker::{Workers, count};
 use crate::certificates::Current;
-use crate::http::{App, Body, Reply};
+use crate::http::{App, Body, Peer, Reply};
 use crate::metrics::Open;
 
 /// What a client that was refused may still send before its connection is closed on it.
@@ -123,6 +123,7 @@ async fn speak(
     tls: Option<Current>,
 ) -> Ended {
     let handover = Arc::<Handover>::default();
+    let peer = app.peer(&socket);
     let patient = Patient::new(socket, app.config.slow_reader_timeout, Arc::clone(&handover));
     let opening = tokio::time::timeout(app.config.header_timeout, open(patient, tls.as_ref()));
     let opened = tokio::select! {
@@ -131,9 +132,9 @@ async fn speak(
         _ = draining.wait_for(|draining| *draining) => Opened::Gone,
     };
     match opened {
-        Opened::Http1(io) => Box::pin(requests(app, io, handover, slot, draining)).await,
+        Opened::Http1(io) => Box::pin(requests(app, io, handover, peer, slot, draining)).await,
         Opened::Http2(mut io) => {
-            match Box::pin(http2::serve(&app, &mut io, &slot, draining)).await {
+            match Box::pin(http2::serve(&app, &mut io, peer, &slot, draining)).await {
                 http2::Ended::Done => Ended::Done(io),
                 http2::Ended::Cut => Ended::Cut(io),
             }
@@ -148,6 +149,7 @@ async fn requests(
     app: Arc<App>,
     io: Io,
     handover: Arc<Handover>,
+    peer: Option<Peer>,
     slot: Slot,
     mut draining: watch::Receiver<bool>,
 ) -> Ended {
@@ -155,7 +157,10 @@ async fn requests(
     let longest = app.config.response_max_duration.max(app.config.sse_max_duration);
     let live = Mutex::new(None);
     let builder = builder(&app);
-    let service = service_fn(|request: Request<Incoming>| {
+    let service = service_fn(|mut request: Request<Incoming>| {
+        if let Some(peer) = peer {
+            peer.mark(&mut request);
+        }
         let in_chunks = request.version() == Version::HTTP_11;
         let handler = Handler::new(Arc::clone(&app), slot.clone(), request);
         let (until, live, handover) = (&until, &live, &handover);

@@ -154,6 +154,7 @@ fn open(
     let engine = Engine::open(seams, options).map_err(RunError::Open)?;
     metrics.recovered(began.elapsed());
     report(engine.recovered());
+    engine.impose(config.limits.quotas);
     Ok(engine)
 }
 

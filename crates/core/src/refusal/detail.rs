@@ -159,6 +159,19 @@ impl fmt::Display for Refusal {
                 "A chain of forks has at most {limit} streams. Fork a stream further up the chain."
             ),
             Self::KeyNotFound => f.write_str("The key was never created, or was revoked."),
+            Self::StreamLimit { limit } => write!(
+                f,
+                "The server keeps {limit} streams, and that is all that it may. Delete some first."
+            ),
+            Self::BucketStreamLimit { limit } => write!(
+                f,
+                "The bucket has {limit} streams, and that is all that it may. Delete some first."
+            ),
+            Self::BucketBytesLimit { limit } => write!(
+                f,
+                "The bucket retains {limit} bytes or more, and that is all that it may. Delete \
+                 streams, or advance their retention."
+            ),
             Self::KeyLimit => {
                 f.write_str("The server keeps no more keys. Revoke those that are not needed.")
             }

@@ -13,8 +13,8 @@ pub(super) fn elements(text: &str, separator: u8) -> impl Iterator<Item = &str> 
     .filter(|element| !element.is_empty())
 }
 
-/// An element and its quality in thousandths (RFC 9110 §12.4.2): its first part, and the weight that
-/// one of its parameters may be. `None` where the weight is malformed.
+/// An element and its quality in thousandths (RFC 9110 §12.4.2): its first part, and the weight
+/// that one of its parameters may be. `None` where the weight is malformed.
 pub(super) fn weighted(element: &str) -> Option<(&str, u16)> {
     let mut parts = elements(element, b';');
     let first = parts.next()?;

@@ -15,6 +15,7 @@ mod inspect;
 mod listing;
 mod maintain;
 mod publish;
+mod quota;
 mod reader;
 mod recovery;
 mod run;
@@ -23,8 +24,8 @@ mod submit;
 mod tide;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 use headwater_core::ids::{BlobId, Lsn, ShardNo, StreamId};
 use headwater_core::state::Now;
@@ -35,6 +36,7 @@ pub use fault::{Effect, Fault};
 pub use inspect::{BucketNow, Contents};
 pub use listing::{BucketFacts, Held, Listing};
 pub use publish::{Durable, Pending};
+pub use quota::Quotas;
 pub use reader::{Look, Watch};
 pub use recovery::OpenError;
 pub(crate) use run::{OnFailure, Threads};
@@ -44,6 +46,7 @@ pub(crate) use tide::{BELLS_MAX, Pump};
 
 use crate::clock::{Clock, NodeClock};
 use publish::Done;
+use quota::Usage;
 use shard::Shard;
 use tide::Tide;
 
@@ -78,6 +81,8 @@ pub struct Engine {
     pressed: AtomicBool,
     /// Node time in milliseconds before which upkeep does not try to gain room again.
     pressed_until: AtomicU64,
+    /// What is kept, while there are quotas.
+    usage: OnceLock<Usage>,
 }
 
 /// Work that publishing found, for [`Engine::maintain`].

@@ -9,6 +9,7 @@ use headwater_core::state::{Life, Stream};
 use headwater_core::stream::read::Facts;
 use tokio::sync::Notify;
 
+use super::shard::Waiter;
 use super::tide::BellNo;
 use super::{Durable, Engine, Fault};
 
@@ -112,6 +113,11 @@ impl Engine {
         // On a full disk a read is answered all the same.
         let recorded = due.then(|| self.submit(&Command::Renew(id)).ok()).flatten();
         recorded.map_or(Durable::Now, |pending| pending.durable)
+    }
+
+    /// How many live readers an incarnation has.
+    pub fn readers(&self, id: StreamId) -> usize {
+        self.shard(id.shard()).lock().waiters.get(&id).map_or(0, Waiter::readers)
     }
 
     /// Joins the live readers of an incarnation.

@@ -5,8 +5,8 @@ mod replay;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 use headwater_core::ids::BlobId;
 use headwater_storage::{Error, Options, Start, Store};
@@ -54,6 +54,7 @@ pub(super) fn open(seams: Seams, options: Options) -> Result<Arc<Engine>, OpenEr
         replay_bytes_max,
         pressed: AtomicBool::new(false),
         pressed_until: AtomicU64::new(0),
+        usage: OnceLock::new(),
     };
     engine.resume();
     // Replay has met bytes of streams that ended later in the log.

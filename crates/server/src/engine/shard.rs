@@ -49,6 +49,11 @@ impl Waiter {
         Arc::clone(&self.groups[at].notify)
     }
 
+    /// All of them.
+    pub(super) fn readers(&self) -> usize {
+        self.groups.iter().map(|group| group.readers).sum()
+    }
+
     /// One reader fewer; whether none is left at any bell.
     pub(super) fn leave(&mut self, bell: BellNo) -> bool {
         if let Some(at) = self.groups.iter().position(|group| group.bell == bell) {

@@ -5,16 +5,17 @@
 use std::sync::Arc;
 
 use headwater_core::command::{Command, Decision, Logged, Receipt, Stop, View};
-use headwater_core::entry::Effects;
+use headwater_core::entry::{Effects, Entry as Logical};
 use headwater_core::ids::{Lsn, ShardNo, StreamName};
 use headwater_core::refusal::Refusal;
-use headwater_core::state::{Now, State};
+use headwater_core::state::{Bucket, Now, State};
 use headwater_core::stream::append::Append;
 use headwater_storage::{Data, Entry, Kind, Lens, Use, group_bytes};
 use parking_lot::MutexGuard;
 use smallvec::{SmallVec, smallvec};
 
 use super::publish::Done;
+use super::quota::{Share, Usage};
 use super::shard::Shard;
 use super::tide::Ticket;
 use super::{Durable, Engine, Fault, Pending};
@@ -89,6 +90,12 @@ impl Engine {
                 }
                 Ok(Decision::Write(group, receipt)) => {
                     let usage = if command.is_essential() { Use::Essential } else { Use::Normal };
+                    if usage == Use::Normal
+                        && let Some(refusal) = self.over_quota(&locked, command)
+                    {
+                        let durable = self.durable(locked.touched(command));
+                        return Ok(Pending { outcome: Outcome::Refused(refusal), durable });
+                    }
                     let lsn = self.write(&mut locked, &group, usage, now)?;
                     let durable = Durable::Soon(Ticket::new(&self.tide, lsn));
                     return Ok(Pending { outcome: Outcome::Accepted(receipt), durable });
@@ -109,9 +116,12 @@ impl Engine {
             let decision = locked.view(|view| command.decide(view, now));
             let outcome = match decision {
                 Ok(Decision::Repeat(receipt)) => Ok(Outcome::Accepted(receipt)),
-                Ok(Decision::Write(group, receipt)) => self
-                    .write(&mut locked, &group, Use::Normal, now)
-                    .map(|_lsn| Outcome::Accepted(receipt)),
+                Ok(Decision::Write(group, receipt)) => match self.over_quota(&locked, &command) {
+                    Some(refusal) => Ok(Outcome::Refused(refusal)),
+                    None => self
+                        .write(&mut locked, &group, Use::Normal, now)
+                        .map(|_lsn| Outcome::Accepted(receipt)),
+                },
                 Err(Stop::Refuse(refusal)) => Ok(Outcome::Refused(refusal)),
                 Err(Stop::Widen(_) | Stop::Stale) => {
                     unreachable!("an append looks at its own stream only")
@@ -125,6 +135,20 @@ impl Engine {
         }
         let durable = self.durable(locked.touched(&Command::Append(first.clone())));
         (outcomes, durable)
+    }
+
+    /// Why a quota stands against a command that would add something.
+    fn over_quota(&self, locked: &Locked<'_>, command: &Command) -> Option<Refusal> {
+        let usage = self.usage.get()?;
+        let bucket_streams = match command {
+            Command::Create(create) => {
+                let bucket = create.name.bucket();
+                let found = locked.get(bucket.shard()).and_then(|state| state.bucket(&bucket).ok());
+                found.map_or(0, Bucket::streams)
+            }
+            _ => 0,
+        };
+        usage.refuse(command, bucket_streams)
     }
 
     fn lock(&self, needed: &[ShardNo]) -> Locked<'_> {
@@ -173,7 +197,10 @@ impl Engine {
         let mut done = Done::default();
         for logged in group {
             let shard = locked.shard(logged.entry.shard());
-            let effects = shard.state.apply(&logged.entry);
+            let effects = match self.usage.get() {
+                None => shard.state.apply(&logged.entry),
+                Some(usage) => apply_counted(usage, &mut shard.state, &logged.entry),
+            };
             self.begin(shard, &effects, now);
             let waiter = effects.changed.and_then(|id| shard.waiters.get(&id));
             let groups = waiter.into_iter().flat_map(|waiter| &waiter.groups);
@@ -206,6 +233,18 @@ fn add(needed: &mut Needed, shard: ShardNo) {
     if let Err(at) = needed.binary_search(&shard) {
         needed.insert(at, shard);
     }
+}
+
+/// Applies an entry and takes note of what it adds and gives back.
+fn apply_counted(usage: &Usage, state: &mut State, entry: &Logical) -> Effects {
+    let stream = entry.stream();
+    let before = Share::find(state, stream);
+    let effects = state.apply(entry);
+    usage.follow(before.as_ref(), Share::find(state, stream).as_ref());
+    if let Logical::BucketDeleted { bucket } = entry {
+        usage.forget(bucket);
+    }
+    effects
 }
 
 /// An entry as storage takes it.

@@ -221,7 +221,11 @@ impl App {
     fn share(&self, bytes: u64) -> Result<OwnedSemaphorePermit, Failure> {
         let units = u32::try_from(bytes.div_ceil(BUDGET_UNIT)).unwrap_or(u32::MAX);
         let budget = Arc::clone(&self.body_budget);
-        budget.try_acquire_many_owned(units.max(1)).map_err(|_busy| Failure::overloaded().closing())
+        budget.try_acquire_many_owned(units.max(1)).map_err(|_busy| {
+            let detail = "The request bodies now in memory leave no room for this one.";
+            let limit = self.config.body_bytes_in_flight_max;
+            Failure::busy(detail, limit).named("max-body-memory").closing()
+        })
     }
 }
 

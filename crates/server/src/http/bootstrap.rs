@@ -39,7 +39,7 @@ pub(super) async fn get(app: &Arc<App>, head: &Parts, place: &Place) -> Answer {
             return Ok(reply);
         }
     }
-    Err(Failure::overloaded())
+    Err(Failure::unsettled())
 }
 
 /// The answer, or nothing when what `facts` name was given up before this could take hold of it.

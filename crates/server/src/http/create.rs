@@ -55,7 +55,7 @@ pub(super) async fn create(app: &Arc<App>, head: &Parts, body: Incoming, place: 
             Outcome::Accepted(receipt) => return reply(app, head, &place, receipt).await,
         }
     }
-    Err(Failure::overloaded())
+    Err(Failure::unsettled())
 }
 
 fn request(fields: ForkFields) -> Fork {

@@ -35,7 +35,7 @@ const GZIP_LEVEL: u32 = 4;
 const ZSTD_LEVEL: i32 = 1;
 
 /// Bytes that zstd looks back, as a power of two: this, and not the length of the body, decides
-/// about the memory of an encoder, which is about a megabyte.
+/// about the memory of an encoder, which is less than a megabyte.
 const ZSTD_WINDOW_LOG: u32 = 17;
 
 /// What would be sent, and whether it may be compressed.

@@ -84,7 +84,7 @@ pub(super) async fn create(app: &Arc<App>, body: Incoming) -> Answer {
             }
         }
     }
-    Err(Failure::overloaded())
+    Err(Failure::unsettled())
 }
 
 /// `DELETE /-/keys/{id}`: who holds it is turned away from now on, live readers too.

@@ -35,6 +35,7 @@ pub(super) async fn read(
         Start::Beyond(_) => None,
         _ => Some(app.place(&facts, &start).await?),
     };
+    let _seat = app.seat(facts.id)?;
     // A refusal, which leaves the TTL window alone, has been given by now.
     app.engine.renew(&facts).wait().await?;
     let watch = app.engine.watch(facts.id);

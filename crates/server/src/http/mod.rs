@@ -15,6 +15,7 @@ mod encode;
 mod guard;
 mod health;
 mod keys;
+mod limit;
 mod locate;
 mod long_poll;
 mod metrics;
@@ -42,16 +43,18 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 pub(crate) use body::{BUDGET_UNIT, Body, Stream};
+pub(crate) use limit::Peer;
 use origin::Origin;
 pub(crate) use respond::Reply;
 use respond::{Answer, Failure};
-use routes::Route;
 pub(crate) use routes::Verb;
+use routes::{Need, Route};
 
 use crate::auth::{Access, Auth, BadKeys, Denied, Visit};
 use crate::config::Config;
 use crate::descriptors::{self, Shares};
 use crate::engine::Engine;
+use crate::limits::{Gate, Turn};
 use crate::metrics::{Metrics, Pace, Sheet};
 
 /// What all requests of a worker share.
@@ -62,6 +65,8 @@ pub(crate) struct App {
     auth: Option<Arc<Auth>>,
     /// Request bodies in memory, see [`body::BUDGET_UNIT`].
     pub(crate) body_budget: Arc<Semaphore>,
+    /// Who is let in.
+    gate: Arc<Gate>,
     /// Descriptors for connections and files.
     pub(crate) shares: Shares,
     /// Requests that may have a file of their own open, see [`opens_a_file`].
@@ -104,11 +109,13 @@ impl App {
         let auth = config.auth.clone().map(Auth::new).transpose()?.map(Arc::new);
         let sheet = metrics.sheet();
         let encoders = encode::encoders(config.encoders_max);
+        let gate = Arc::new(Gate::new(&config.limits, shares.connections));
         let app = Self {
             engine,
             config,
             auth,
             body_budget,
+            gate,
             shares,
             files,
             streams,
@@ -137,6 +144,7 @@ impl App {
             config: self.config.clone(),
             auth: self.auth.clone(),
             body_budget: Arc::clone(&self.body_budget),
+            gate: Arc::clone(&self.gate),
             shares: self.shares,
             files: Arc::clone(&self.files),
             streams: Arc::clone(&self.streams),
@@ -179,7 +187,8 @@ impl App {
         let target = path::parse(head.uri.path())?;
         let route = routes::find(&head.method, &target)?;
         *verb = Some(route.verb);
-        if let Some(access) = self.admit(head, &target, route)? {
+        let Admitted { access, turn: _until_answered } = self.admit(head, &target, route)?;
+        if let Some(access) = access {
             head.extensions.insert(access);
         }
         self.serve(head, body, target, route.verb).await
@@ -220,8 +229,25 @@ impl App {
         }
     }
 
-    /// Who wants what `route` does, if that is asked here.
+    /// Lets a request in that may be served now.
     fn admit(
+        &self,
+        head: &Parts,
+        target: &Target<'_>,
+        route: &Route,
+    ) -> Result<Admitted<'_>, Failure> {
+        // Whoever watches over the server is always answered.
+        if route.need == Need::Nothing {
+            return Ok(Admitted { access: None, turn: None });
+        }
+        let turn = self.turn(head, route.verb)?;
+        let access = self.identify(head, target, route);
+        self.count_request(head, access.as_ref().ok().and_then(Option::as_ref))?;
+        Ok(Admitted { access: access?, turn })
+    }
+
+    /// Who asks, if that is asked here.
+    fn identify(
         &self,
         head: &Parts,
         target: &Target<'_>,
@@ -271,7 +297,10 @@ impl App {
             return dispatch(self, head, body, target, verb).await;
         }
         let files = Arc::clone(&self.files);
-        let file = files.try_acquire_owned().map_err(|_none_left| Failure::crowded().closing())?;
+        let file = files.try_acquire_owned().map_err(|_none_left| {
+            let detail = "The snapshots now read and written have all descriptors there are.";
+            Failure::busy(detail, self.shares.files as u64).named("ulimit -n").closing()
+        })?;
         let mut reply = dispatch(self, head, body, target, verb).await?;
         reply.body_mut().hold(file);
         Ok(reply)
@@ -279,7 +308,7 @@ impl App {
 
     /// The answer when there are too many requests at a time.
     pub(crate) fn crowded(&self) -> Reply {
-        let (problem, headers) = Failure::many_streams().told(None);
+        let (problem, headers) = Failure::many_streams(self.config.http2_streams_max).told(None);
         self.sheet.refused(problem.code, respond::is_limit(&problem));
         self.sheet.counted(None, problem.status.as_u16());
         let mut reply = respond::write(&problem, headers);
@@ -303,6 +332,13 @@ impl App {
         }
         reply
     }
+}
+
+/// A request that is to be served.
+struct Admitted<'a> {
+    access: Option<Access>,
+    /// Its place among the requests of the moment; live readers have one of their own.
+    turn: Option<Turn<'a>>,
 }
 
 /// Does what a route says. What needs much memory while it waits has a box of its own, so that the

@@ -28,7 +28,10 @@ pub(crate) type Answer = Result<Reply, Failure>;
 const SHORT_VALUE_BYTES: usize = 64;
 
 /// Seconds after which a refused client should try again.
-const RETRY_AFTER_SECONDS: &str = "1";
+const RETRY_AFTER_SECONDS: u64 = 1;
+
+/// The member of a problem that names a setting.
+const LIMIT_NAME: &str = "limit_name";
 
 /// An answer that is not a success.
 #[derive(Debug)]
@@ -92,7 +95,7 @@ impl Failure {
         status: StatusCode,
         code: &'static str,
         title: &'static str,
-        detail: String,
+        detail: impl Into<String>,
         limit: u64,
     ) -> Self {
         let mut problem = Problem::new(status, code, title, detail);
@@ -100,29 +103,41 @@ impl Failure {
         Self::Problem(Box::new(problem), HeaderMap::new())
     }
 
-    /// Too many bodies are in flight.
-    pub(crate) fn overloaded() -> Self {
-        Self::too_much("The request bodies now in memory have reached body_bytes_in_flight_max.")
+    /// The same, and the setting that raises the limit.
+    pub(crate) fn named(mut self, setting: &'static str) -> Self {
+        if let Self::Problem(problem, _) = &mut self {
+            problem.extra.push((LIMIT_NAME, setting.into()));
+        }
+        self
     }
 
-    /// Too many snapshots are read and written at a time.
-    pub(crate) fn crowded() -> Self {
-        Self::too_much(
-            "The snapshots now being read and written have all descriptors that are for them.",
-        )
+    /// The same, on which the client should come back after so many seconds.
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
+        if let Self::Problem(_, headers) = &mut self {
+            insert(headers, header::RETRY_AFTER, seconds);
+        }
+        self
+    }
+
+    /// Too much is going on; another attempt may find room.
+    pub(crate) fn busy(detail: &str, limit: u64) -> Self {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self::limit(status, "OVERLOADED", "Too much at once", detail, limit)
+            .retry_after(RETRY_AFTER_SECONDS)
+    }
+
+    /// What a request has looked at changed every time before it could be decided.
+    pub(crate) fn unsettled() -> Self {
+        let detail = "The stream was deleted and created anew, or changed, again and again.";
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self::problem(status, "OVERLOADED", "Too much at once", detail)
+            .retry_after(RETRY_AFTER_SECONDS)
     }
 
     /// Too many requests at a time on connections of HTTP/2.
-    pub(crate) fn many_streams() -> Self {
-        Self::too_much("The requests now being answered have reached http2_streams_max.")
-    }
-
-    fn too_much(detail: &str) -> Self {
-        let problem =
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "OVERLOADED", "Too much at once", detail);
-        let mut headers = HeaderMap::new();
-        headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
-        Self::Problem(Box::new(problem), headers)
+    pub(crate) fn many_streams(limit: usize) -> Self {
+        let detail = "Too many requests are being answered on connections of HTTP/2.";
+        Self::busy(detail, limit as u64).named("http2-max-streams")
     }
 
     /// The client stopped sending.
@@ -203,6 +218,9 @@ impl Failure {
                 let mut problem =
                     Problem::new(code.status, code.code, code.title, refusal.to_string());
                 problem.limit = refusal.limit();
+                if let Some(setting) = setting(&refusal) {
+                    problem.extra.push((LIMIT_NAME, setting.into()));
+                }
                 let mut headers = facts(&refusal);
                 if let (Refusal::Trimmed { .. }, Some(Target::Stream { surface, name, .. })) =
                     (&refusal, target)
@@ -263,6 +281,16 @@ pub(crate) fn write(problem: &Problem, mut headers: HeaderMap) -> Reply {
     *reply.status_mut() = problem.status;
     *reply.headers_mut() = headers;
     reply
+}
+
+/// The setting that raises the limit of a refusal, where there is one.
+fn setting(refusal: &Refusal) -> Option<&'static str> {
+    match refusal {
+        Refusal::StreamLimit { .. } => Some("max-streams"),
+        Refusal::BucketStreamLimit { .. } => Some("max-bucket-streams"),
+        Refusal::BucketBytesLimit { .. } => Some("max-bucket-size"),
+        _ => None,
+    }
 }
 
 /// The headers that the protocol asks for on a refusal.

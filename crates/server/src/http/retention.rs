@@ -32,7 +32,7 @@ pub(super) async fn retain(app: &Arc<App>, head: &Parts, place: Place, at: Optio
             Outcome::Accepted(_) => unreachable!("a retention is answered by its own receipt"),
         }
     }
-    Err(Failure::overloaded())
+    Err(Failure::unsettled())
 }
 
 /// The place that a path offset or `?record=` names: exactly one of them.

@@ -87,7 +87,7 @@ async fn decide(app: &Arc<App>, publish: &mut Publish) -> Result<Option<PublishR
             Outcome::Accepted(_) => return Ok(None),
         }
     }
-    Err(Failure::overloaded())
+    Err(Failure::unsettled())
 }
 
 /// Stores a body under a name of its own.

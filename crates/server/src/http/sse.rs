@@ -28,6 +28,7 @@ use super::page::stream_headers;
 use super::respond::{Answer, Failure};
 use crate::auth::Visit;
 use crate::engine::Watch;
+use crate::limits::Seat;
 use crate::metrics::{LiveKind, Open};
 use crate::random;
 
@@ -47,6 +48,7 @@ pub(super) async fn read(
             Position::At(offset, record)
         }
     };
+    let seat = app.seat(facts.id)?;
     // A refusal, which leaves the TTL window alone, has been given by now.
     app.engine.renew(&facts).wait().await?;
     // Watched before the head goes out, so that the window does not run from here on.
@@ -63,7 +65,7 @@ pub(super) async fn read(
         headers.insert(h::STREAM_SSE_DATA_ENCODING, HeaderValue::from_static("base64"));
     }
     stream_headers(headers, &facts);
-    let mut reader = LiveReader::new(app, watch, facts, position, query);
+    let mut reader = LiveReader::new(app, (watch, seat), facts, position, query);
     reader.visit = app.visit(head);
     *reply.body_mut() = Body::Live(Box::pin(events(reader)));
     Ok(reply)
@@ -87,6 +89,7 @@ enum Position {
 struct LiveReader {
     app: Arc<App>,
     watch: Watch,
+    _seat: Seat,
     facts: Facts,
     position: Position,
     /// Records that may still be sent, when the client set a limit.
@@ -134,7 +137,7 @@ fn events(reader: LiveReader) -> impl futures_util::Stream<Item = io::Result<Byt
 impl LiveReader {
     fn new(
         app: &Arc<App>,
-        watch: Watch,
+        (watch, seat): (Watch, Seat),
         facts: Facts,
         position: Position,
         query: ReadQuery,
@@ -145,6 +148,7 @@ impl LiveReader {
         let less = Duration::from_millis(random::number() % tenth_ms.max(1));
         Self {
             watch,
+            _seat: seat,
             facts,
             position,
             records_left: query.max_records,

@@ -31,7 +31,7 @@ use self::streams::{Account, Pieces, Streams, Verdict};
 use super::accept::Slot;
 use super::handler::Handler;
 use super::io::Io;
-use crate::http::App;
+use crate::http::{App, Peer};
 
 /// The largest frame that a client may send, in bytes: the least that the protocol allows.
 const FRAME_BYTES_MAX: u32 = 16 * 1024;
@@ -69,12 +69,16 @@ pub(super) enum Ended {
 pub(super) async fn serve(
     app: &Arc<App>,
     io: &mut Io,
+    peer: Option<Peer>,
     slot: &Slot,
     mut draining: watch::Receiver<bool>,
 ) -> Ended {
     let streams = Streams::new(app.config.slow_reader_timeout);
     let longest = app.config.response_max_duration.max(app.config.sse_max_duration);
-    let service = service_fn(|request: Request<Incoming>| {
+    let service = service_fn(|mut request: Request<Incoming>| {
+        if let Some(peer) = peer {
+            peer.mark(&mut request);
+        }
         let permit = Arc::clone(&app.streams).try_acquire_owned();
         let (app, slot) = (Arc::clone(app), slot.clone());
         async move {

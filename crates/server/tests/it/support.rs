@@ -120,6 +120,11 @@ impl Headwater {
         Connection::open(self.server.as_ref().unwrap().address())
     }
 
+    /// The same from another address of this machine.
+    pub(crate) fn connect_from(&self, from: [u8; 4]) -> Connection {
+        Connection::open_from(from, self.server.as_ref().unwrap().address())
+    }
+
     /// Sends a request on a fresh connection and checks what is true of every answer.
     pub(crate) fn send(&self, request: impl Into<Request>) -> Answer {
         let request = request.into();
