@@ -5,6 +5,7 @@ use headwater_core::content::{CONTENT_TYPE_BYTES_MAX, ContentType};
 use headwater_core::ids::{Offset, StreamId};
 use headwater_core::moment::Lifetime;
 use headwater_core::wire::accept::Representation;
+use headwater_core::wire::coding::Coding;
 use headwater_core::wire::cursor;
 use headwater_core::wire::etag::{ETag, ReadIdentity};
 use headwater_core::wire::headers::{
@@ -207,6 +208,7 @@ fn conditions(map: &HeaderMap, fields: Fields<'_>) {
         end: Offset(4),
         closed: true,
         representation,
+        coding: Coding::Identity,
     });
     let lines = || map.get_all("if-none-match").iter().filter_map(|line| line.to_str().ok());
     if fields.if_none_match(&etag) {

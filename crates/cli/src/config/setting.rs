@@ -115,8 +115,13 @@ impl Setting {
 
     pub(super) fn kind(&self) -> Kind {
         let parsed = self.0.get_value_parser().type_id();
-        let numbers =
-            [TypeId::of::<usize>(), TypeId::of::<u64>(), TypeId::of::<u32>(), TypeId::of::<u16>()];
+        let numbers = [
+            TypeId::of::<usize>(),
+            TypeId::of::<u64>(),
+            TypeId::of::<u32>(),
+            TypeId::of::<u16>(),
+            TypeId::of::<std::num::NonZeroU32>(),
+        ];
         let choices = self.0.get_possible_values();
         if parsed == TypeId::of::<bool>() {
             Kind::Switch
