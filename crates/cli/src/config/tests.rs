@@ -1,4 +1,5 @@
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -19,7 +20,10 @@ struct TempFile(std::path::PathBuf);
 
 impl TempFile {
     fn new(name: &str, text: &str) -> Self {
-        let name = format!("headwater-config-{}-{name}.toml", std::process::id());
+        // Tests that run at the same time use the same names.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("headwater-config-{}-{number}-{name}.toml", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, text).unwrap();
         Self(path)
