@@ -434,7 +434,8 @@ mod tests {
             --insecure --jwt-keys https://x/keys --jwt-audience a --jwt-issuer i \
             --tls-cert c --tls-key k --tls-client-ca a --http2-max-connection-streams 18 \
             --http2-max-streams 19 --http2-window-size 20 --http2-send-buffer 21 \
-            --http2-ping-interval 22s --public-metrics --access-log --max-encoders 23 --max-requests 24 \
+            --http2-ping-interval 22s --public-metrics --access-log \
+            --max-encoders 23 --max-requests 24 \
             --cors demo=https://a.b";
         let root_key = "k".repeat(32);
         let access = ["--anonymous", "demo:read /x:read", "--root-key", &root_key];
