@@ -111,14 +111,19 @@ class Injection(unittest.TestCase):
 
     def check(self, case, offsets, events):
         """Only data and control; every control is the server's; the data are what was appended."""
-        data, closed = [], 0
+        data, closed, promised = [], 0, None
         for name, text, event_id in events:
             self.assertIn(name, ("data", "control"))
-            self.assertIsNone(event_id)
+            # The id is the server's, too: where to read on behind the event.
+            self.assertIn(event_id, offsets)
             if name == "data":
                 data.append(text)
+                promised = event_id
                 continue
             control = json.loads(text)
+            self.assertEqual(control["streamNextOffset"], event_id)
+            self.assertIn(promised, (None, event_id), "data and control go together")
+            promised = None
             # The text of an unfinished character is held back: a place between two appends may
             # come twice, and never one that is not theirs.
             self.assertIn(control["streamNextOffset"], offsets)
