@@ -71,6 +71,8 @@ pub(crate) struct Auth {
     rules: Rules,
     keys: RwLock<HashMap<KeyId, Arc<Holder>>>,
     jwt: Option<Arc<Jwt>>,
+    /// Whoever has no credential.
+    nobody: Arc<Holder>,
     /// Changes whenever a key is revoked.
     revoked: watch::Sender<()>,
 }
@@ -121,7 +123,9 @@ impl Auth {
     pub(crate) fn new(rules: Rules) -> Result<Self, BadKeys> {
         let jwt = rules.jwt.clone().map(|rules| Arc::new(Jwt::new(rules)));
         jwt.as_ref().map_or(Ok(()), Watcher::start)?;
-        Ok(Self { rules, keys: RwLock::default(), jwt, revoked: watch::channel(()).0 })
+        let (hash, scopes) = (KeyHash([0; 32]), rules.anonymous.clone());
+        let nobody = Arc::new(Holder { hash, scopes, expires_at: None });
+        Ok(Self { rules, keys: RwLock::default(), jwt, nobody, revoked: watch::channel(()).0 })
     }
 
     /// Takes the keys that `read` finds. Whoever reads later also takes later.
@@ -154,16 +158,14 @@ impl Auth {
             }
             (Some(_), Some(_)) => Err(Denied::Invalid),
             (None, _) => match link::of_query(head.uri.query()) {
-                Some(token) => self.link(&token, wall),
+                Some(token) => self.link(token, wall),
                 None => Ok(self.anonymous()),
             },
         }
     }
 
     fn anonymous(self: &Arc<Self>) -> Access {
-        let (hash, scopes) = (KeyHash([0; 32]), self.rules.anonymous.clone());
-        let holder = Arc::new(Holder { hash, scopes, expires_at: None });
-        let who = Who::Nobody;
+        let (holder, who) = (Arc::clone(&self.nobody), Who::Nobody);
         Access { auth: Arc::clone(self), holder, who, link: None, ends_at: None }
     }
 

@@ -79,11 +79,6 @@ impl Scope {
         let named = self.actions.iter().any(|own| *own == action || *own == Action::Admin);
         named && self.pattern.covers(subject)
     }
-
-    /// Whether it allows anything at all on `subject`.
-    fn touches(&self, subject: Subject<'_>) -> bool {
-        self.pattern.covers(subject)
-    }
 }
 
 impl fmt::Display for Scope {
@@ -200,7 +195,7 @@ impl Scopes {
 
     /// Whether they allow anything at all on `subject`: if not, its existence is nobody's business.
     pub fn touch(&self, subject: Subject<'_>) -> bool {
-        self.0.iter().any(|scope| scope.touches(subject))
+        self.0.iter().any(|scope| scope.pattern.covers(subject))
     }
 }
 

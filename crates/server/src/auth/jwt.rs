@@ -55,7 +55,6 @@ pub(crate) struct Jwt {
 }
 
 /// A key of the set.
-#[derive(Clone)]
 struct Known {
     id: Option<String>,
     key: DecodingKey,
@@ -93,22 +92,26 @@ impl Jwt {
         let lately = self.checked.lock().get(&hash).cloned();
         let holder = match lately {
             Some(holder) => holder,
-            None => Arc::new(self.decode(token)?),
+            None => self.check_anew(token, hash)?,
         };
-        if is_over(holder.expires_at, wall) {
-            return Err(Denied::Invalid);
-        }
+        if is_over(holder.expires_at, wall) { Err(Denied::Invalid) } else { Ok(holder) }
+    }
+
+    fn check_anew(&self, token: &str, hash: [u8; 32]) -> Result<Arc<Holder>, Denied> {
+        // Held to the end: what is noted here was checked with the keys that there are then.
+        let keys = self.keys.read();
+        let holder = Arc::new(self.decode(token, &keys)?);
         let mut checked = self.checked.lock();
-        if checked.len() >= CHECKED_MAX && !checked.contains_key(&hash) {
+        if checked.len() >= CHECKED_MAX {
             checked.clear();
         }
         checked.insert(hash, Arc::clone(&holder));
         Ok(holder)
     }
 
-    fn decode(&self, token: &str) -> Result<Holder, Denied> {
+    fn decode(&self, token: &str, keys: &[Known]) -> Result<Holder, Denied> {
         let header = jsonwebtoken::decode_header(token).map_err(|_no_token| Denied::Invalid)?;
-        let known = self.key(header.kid.as_deref(), header.alg).ok_or(Denied::Invalid)?;
+        let known = self.key(keys, header.kid.as_deref(), header.alg).ok_or(Denied::Invalid)?;
         let mut rules = Validation::new(header.alg);
         rules.algorithms.clone_from(&known.algorithms);
         rules.leeway = LEEWAY_SECONDS;
@@ -128,24 +131,29 @@ impl Jwt {
     }
 
     /// The key that a token names, or the only one that suits it when it names none.
-    fn key(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Known> {
-        let keys = self.keys.read();
+    fn key<'a>(
+        &self,
+        keys: &'a [Known],
+        id: Option<&str>,
+        algorithm: Algorithm,
+    ) -> Option<&'a Known> {
         let suits = |known: &&Known| known.algorithms.contains(&algorithm);
         if id.is_some() {
             let named = keys.iter().find(|known| known.id.as_deref() == id);
             if named.is_none() {
                 self.wants_keys.store(true, Ordering::Relaxed);
             }
-            return named.filter(suits).cloned();
+            return named.filter(suits);
         }
         let mut suitable = keys.iter().filter(suits);
-        suitable.next().filter(|_| suitable.next().is_none()).cloned()
+        suitable.next().filter(|_| suitable.next().is_none())
     }
 
     /// Takes the keys of a set in place of those before.
     fn take(&self, set: &JwkSet) {
         let known: Vec<Known> = set.keys.iter().filter_map(known).take(KEYS_MAX).collect();
-        *self.keys.write() = known;
+        let mut keys = self.keys.write();
+        *keys = known;
         self.checked.lock().clear();
     }
 }

@@ -2,10 +2,13 @@
 //! will do, since nobody guesses 256 random bits.
 
 use std::fmt;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use headwater_core::access::{KeyHash, KeyId};
+use headwater_core::access::{Key, KeyHash, KeyId, Scopes};
+use headwater_core::ids::Timestamp;
+use headwater_core::state::Now;
 
 use super::ROOT;
 use crate::random;
@@ -33,6 +36,25 @@ impl Token {
         };
         let secret = [random::id().to_le_bytes(), random::id().to_le_bytes()].concat();
         Self { id, text: format!("{PREFIX}{id}_{}", URL_SAFE_NO_PAD.encode(secret)) }
+    }
+
+    /// The key that it opens as; `lives` from now on.
+    pub(crate) fn key(
+        &self,
+        label: &str,
+        scopes: &Scopes,
+        lives: Option<Duration>,
+        now: Now,
+    ) -> Key {
+        let ms = |lives: Duration| u64::try_from(lives.as_millis()).unwrap_or(u64::MAX);
+        Key {
+            id: self.id,
+            hash: hash(&self.text),
+            label: label.to_owned(),
+            scopes: scopes.clone(),
+            created_at: now.node,
+            expires_at: lives.map(|lives| Timestamp(now.wall.0.saturating_add(ms(lives)))),
+        }
     }
 
     /// The text that opens.

@@ -2,6 +2,7 @@
 //! creation and nowhere else.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use headwater_core::access::{Key, KeyId, LABEL_BYTES_MAX, Scopes, is_over};
 use headwater_core::command::Command;
@@ -16,7 +17,7 @@ use serde_json::{Map, Value, json};
 use super::App;
 use super::locate::ATTEMPTS_MAX;
 use super::respond::{self, Answer, Failure};
-use crate::auth::{Token, hash};
+use crate::auth::Token;
 use crate::engine::Outcome;
 
 /// The longest body of a creation.
@@ -58,18 +59,10 @@ pub(super) async fn create(app: &Arc<App>, body: Incoming) -> Answer {
     let taken = app.take_body(body, BODY_BYTES_MAX).await?;
     let now = app.engine.now();
     let wanted = Wanted::read(&taken.bytes)?;
-    let ends_at =
-        |seconds: u64| Timestamp(now.wall.0.saturating_add(seconds.saturating_mul(1_000)));
     for _ in 0..ATTEMPTS_MAX {
         let token = Token::random();
-        let key = Key {
-            id: token.id,
-            hash: hash(token.reveal()),
-            label: wanted.label.clone(),
-            scopes: wanted.scopes.clone(),
-            created_at: now.node,
-            expires_at: wanted.expires_in_seconds.map(ends_at),
-        };
+        let lives = wanted.expires_in_seconds.map(Duration::from_secs);
+        let key = token.key(&wanted.label, &wanted.scopes, lives, now);
         match app.engine.submit(&Command::CreateKey(Box::new(key.clone())))?.wait().await? {
             Outcome::Stale => {}
             Outcome::Refused(refusal) => return Err(refusal.into()),

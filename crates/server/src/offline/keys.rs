@@ -4,12 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::access::{Key, Scopes};
+use headwater_core::access::{LABEL_BYTES_MAX, Scopes};
 use headwater_core::command::Command;
-use headwater_core::ids::Timestamp;
 use headwater_storage::{Error, Options, OsDisk};
 
-use crate::auth::{Token, hash};
+use crate::auth::Token;
 use crate::clock::SystemClock;
 use crate::engine::{Engine, Fault, Outcome, Seams};
 use crate::random;
@@ -24,6 +23,9 @@ pub fn create_key(
     scopes: &Scopes,
     lives: Option<Duration>,
 ) -> Result<Token, Error> {
+    if label.len() > LABEL_BYTES_MAX {
+        return Err(super::refused(dir, "a key's label has at most 100 bytes"));
+    }
     let disk = Arc::new(OsDisk::open(dir)?);
     let clock = Box::new(SystemClock::new());
     let seams = Seams { disk, clock, log_id: random::id(), directory_id: random::id() };
@@ -31,15 +33,7 @@ pub fn create_key(
     let now = engine.now();
     let token = loop {
         let token = Token::random();
-        let ms = |lives: Duration| u64::try_from(lives.as_millis()).unwrap_or(u64::MAX);
-        let key = Key {
-            id: token.id,
-            hash: hash(token.reveal()),
-            label: label.to_owned(),
-            scopes: scopes.clone(),
-            created_at: now.node,
-            expires_at: lives.map(|lives| Timestamp(now.wall.0.saturating_add(ms(lives)))),
-        };
+        let key = token.key(label, scopes, lives, now);
         let submitted = engine.submit(&Command::CreateKey(Box::new(key)));
         let mut pending = submitted.map_err(|fault| cause(dir, fault))?;
         engine.commit()?;
